@@ -1,0 +1,244 @@
+"""The `babelray` command: one verb a stage."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from babelray import __version__
+from babelray.errors import BabelrayError
+
+if TYPE_CHECKING:
+    from babelray.recipe import Recipe
+    from babelray.stages.artifact import Artifact
+
+app = typer.Typer(
+    name="babelray",
+    help="Align the languages inside a multilingual encoder, and prove that it was done.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+console = Console()
+errors = Console(stderr=True)
+
+RecipePath = Annotated[str, typer.Argument(metavar="RECIPE", help="A YAML file, such as jobs/recipes/quickstart.yaml.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="Values to change, by their dotted path: pretrain.steps=200"),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the resolved recipe and what would be done; do nothing.")]
+Force = Annotated[
+    str | None, typer.Option("--force", metavar="STAGE", help="Do this stage and all that follow from it again.")
+]
+
+
+@app.callback()
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and the workers' own output.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    if version:
+        console.print(f"babelray {__version__}", highlight=False)
+        raise typer.Exit
+    if debug:
+        os.environ["BABELRAY_DEBUG"] = "1"
+
+
+@app.command()
+def run(recipe: RecipePath, overrides: Overrides = None, dry_run: DryRun = False, force: Force = None) -> None:
+    """Run a whole recipe: corpus, encoder, extract, align, pretrain, evaluate, report.
+
+    Stages that are complete are kept; an interrupted one goes on from its last checkpoint.
+    """
+    _run(recipe, overrides, None, dry_run, force)
+
+
+def _stage_command(name: str, text: str) -> None:
+    def command(recipe: RecipePath, overrides: Overrides = None, dry_run: DryRun = False, force: Force = None) -> None:
+        _run(recipe, overrides, name, dry_run, force)
+
+    command.__doc__ = f"{text}\n\nStages that it needs are run first unless they are complete."
+    app.command(name)(command)
+
+
+_stage_command("corpus", "Cut text into clean sentences and words, count vocabularies, pair translations.")
+_stage_command("encoder", "Fetch the encoder that the run starts from, or train a small one from scratch.")
+_stage_command("extract", "Take static word vectors of every language from the encoder.")
+_stage_command("align", "Map the vectors of all languages into the space of the hub.")
+_stage_command("pretrain", "Train the encoder further, with objectives that bring its languages together.")
+_stage_command("evaluate", "Measure sentence retrieval and word translation, before and after.")
+_stage_command("report", "Write the HTML report of a run.")
+
+
+def _run(path: str, overrides: list[str] | None, until: str | None, dry_run: bool, force: str | None) -> None:
+    from babelray.recipe import load_recipe
+    from babelray.stages import pipeline
+
+    recipe = load_recipe(path, overrides or [])
+    if dry_run:
+        _show_plan(recipe, until)
+        return
+    done = pipeline.run(recipe, console, until, force)
+    if "evaluate" in done:
+        _show_scores(recipe, done)
+    if "report" in done:
+        console.print(f"\nReport:    {done['report'].place / 'report.html'}", soft_wrap=True, highlight=False)
+    console.print(f"Dashboard: {_dashboard_command(recipe)}", soft_wrap=True, highlight=False)
+
+
+def _dashboard_command(recipe: Recipe) -> str:
+    if uri := os.environ.get("MLFLOW_TRACKING_URI", ""):
+        return "MLflow at MLFLOW_TRACKING_URI" if "@" in uri else uri
+    storage = "" if recipe.storage == "runs" else f" --storage {recipe.storage}"
+    return f"{_program()} dashboard{storage}   (then open http://127.0.0.1:5000)"
+
+
+def _program() -> str:
+    """How this command was called, so that a line can be copied and run."""
+    return sys.argv[0] if sys.argv[0].startswith((".", "/")) and len(sys.argv[0]) < 60 else "babelray"
+
+
+def _show_plan(recipe: Recipe, until: str | None) -> None:
+    from rich.table import Table
+
+    from babelray.stages import pipeline
+
+    console.print(recipe.to_yaml(), highlight=False, markup=False, soft_wrap=True)
+    table = Table("stage", "fingerprint", "state", "place", box=None, pad_edge=False)
+    for step in pipeline.plan(recipe, until):
+        table.add_row(step.stage.name, step.fingerprint, pipeline.status(step), str(step.place))
+    console.print(table)
+
+
+def _show_scores(recipe: Recipe, done: dict[str, Artifact]) -> None:
+    from statistics import fmean
+
+    from rich.table import Table
+
+    from babelray.stages.evaluate import MEASURE
+
+    scores: dict[str, Any] = (done["evaluate"].place / "scores.json").read_json()
+    languages = recipe.resolved_languages()
+    table = Table(title=f"{recipe.name}: before → after, %", title_justify="left", title_style="bold")
+    for heading in ("", "language"):
+        table.add_column(heading)
+    for heading in ("retrieval", "after", "change", "BLI P@1", "after", "change"):
+        table.add_column(heading, justify="right")
+    columns: dict[str, list[float]] = {}
+    for code in (code for code in languages if code != recipe.hub):
+        cells = []
+        for task, measure in MEASURE.items():
+            before, after = (scores[task].get(when, {}).get(code, {}).get(measure) for when in ("before", "after"))
+            cells += _cells(before, after)
+            if after is not None and before is not None:
+                columns.setdefault(f"{task}/before", []).append(before)
+                columns.setdefault(f"{task}/after", []).append(after)
+        table.add_row(code, languages[code].name, *cells)
+    table.add_section()
+    means = [
+        _cells(*(fmean(columns[f"{task}/{when}"]) if f"{task}/{when}" in columns else None for when in ("before", "after")))
+        for task in MEASURE
+    ]
+    table.add_row("", "mean", *(cell for cells in means for cell in cells), style="bold")
+    console.print()
+    console.print(table)
+
+
+def _cells(before: float | None, after: float | None) -> list[str]:
+    if before is None or after is None:
+        return ["–", "–", "–"]
+    colour = "green" if after > before else "red" if after < before else "default"
+    return [f"{100 * before:.1f}", f"{100 * after:.1f}", f"[{colour}]{100 * (after - before):+.1f}[/]"]
+
+
+@app.command()
+def languages(as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False) -> None:
+    """List the languages that Babelray knows."""
+    from babelray.languages import LANGUAGES
+
+    if as_json:
+        typer.echo(json.dumps([language.model_dump() for language in LANGUAGES.values()], ensure_ascii=False, indent=2))
+        return
+    from rich.table import Table
+
+    fields = ("code", "name", "native", "family", "script", "iso639_3", "segmenter")
+    table = Table(*fields, box=None, pad_edge=False)
+    for language in LANGUAGES.values():
+        table.add_row(*(getattr(language, field) for field in fields))
+    console.print(table)
+
+
+@app.command()
+def doctor(
+    storage: Annotated[str, typer.Option(help="The place whose disk or bucket is checked.")] = "runs",
+) -> None:
+    """Check Python, devices, Ray, DeepSpeed, disk, tracking and storage, and say what to do about what is wrong."""
+    from babelray.doctor import examine
+
+    failed = False
+    for check in examine(storage):
+        mark = {"ok": "[green]✓[/]", "warning": "[yellow]![/]", "error": "[red]✗[/]"}[check.state]
+        console.print(f"{mark} [bold]{check.name:<10}[/] {check.found}", highlight=False, soft_wrap=True)
+        if check.remedy:
+            console.print(f"             {check.remedy}", highlight=False, soft_wrap=True)
+        failed |= check.state == "error"
+    if failed:
+        raise typer.Exit(2)
+
+
+@app.command()
+def dashboard(
+    storage: Annotated[str, typer.Option(help="The folder of the runs.")] = "runs",
+    port: Annotated[int, typer.Option(help="Port on this machine.")] = 5000,
+) -> None:
+    """Serve the MLflow dashboard of the runs, on this machine only."""
+    from babelray.tracking.tracker import serve
+
+    serve(storage, port)
+
+
+def main() -> None:
+    """Run the command; errors meant for the user are shown without a traceback."""
+    try:
+        app(standalone_mode=False)
+    except BabelrayError as error:
+        if os.environ.get("BABELRAY_DEBUG"):
+            raise
+        errors.print(f"[red]error:[/] {_escape(error.problem)}", highlight=False, soft_wrap=True)
+        if error.remedy:
+            errors.print(f"       {_escape(error.remedy)}", highlight=False, soft_wrap=True)
+        sys.exit(2)
+    except typer.Exit as finished:
+        sys.exit(finished.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        errors.print("stopped; the same command goes on from here")
+        sys.exit(130)
+    except Exception as error:
+        _explain_usage(error)
+
+
+def _explain_usage(error: Exception) -> None:
+    """What the command-line parser has to say, in its own words; anything else is a defect and stays loud."""
+    import click
+
+    if not isinstance(error, click.ClickException):
+        raise error
+    error.show()
+    sys.exit(error.exit_code)
+
+
+def _escape(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
+
+if __name__ == "__main__":
+    main()

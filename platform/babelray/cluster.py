@@ -1,0 +1,115 @@
+"""The Ray cluster that a run works on: one that is there (RAY_ADDRESS), or one that lives as long as the run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from babelray.errors import ClusterError
+
+Event = dict[str, Any]
+
+
+def connect() -> None:
+    """Join the cluster that RAY_ADDRESS names; without it, start Ray on this machine only."""
+    import ray
+
+    if ray.is_initialized():
+        return
+    address = os.environ.get("RAY_ADDRESS", "")
+    _check_reachable(address)
+    _set_defaults()
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error", "configure_logging": True}
+    if os.environ.get("BABELRAY_DEBUG"):
+        quiet = {}
+    try:
+        if address and address != "local":
+            ray.init(address=address, **quiet)
+        else:
+            ray.init(address="local", include_dashboard=False, **quiet)
+    except (ConnectionError, RuntimeError, TimeoutError) as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ClusterError(f"cannot connect to Ray: {first}", "`babelray doctor` says what is wrong.") from error
+
+
+def _set_defaults() -> None:
+    """Settings of Ray that are read from the environment; what the user has set is kept."""
+    defaults = {
+        "RAY_TRAIN_V2_ENABLED": "1",
+        # Train asks its workers how they are every two seconds, and only then sees that they have ended.
+        "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "RAY_DEDUP_LOGS": "0",
+        "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
+    }
+    for name, value in defaults.items():
+        os.environ.setdefault(name, value)
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself tries for minutes and then ends the process: look first."""
+    if address in ("", "local", "auto"):
+        return
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=5):
+            return
+    except (OSError, ValueError) as error:
+        reason = "not host:port" if isinstance(error, ValueError) else (error.strerror or str(error) or "no answer")
+        raise ClusterError(
+            f"the Ray address {address} does not answer ({reason})",
+            "Start Ray there, correct RAY_ADDRESS, or unset it to run on this machine.",
+        ) from None
+
+
+def disconnect() -> None:
+    import ray
+
+    if ray.is_initialized():
+        ray.shutdown()
+
+
+class Mailbox:
+    """Where workers drop what the driver should show or track; the driver empties it while it waits."""
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+
+    def put(self, event: Event) -> None:
+        self._events.append(event)
+
+    def take(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
+
+
+@contextlib.contextmanager
+def mailbox(receive: Callable[[Event], None], every: float = 0.3) -> Iterator[Any]:
+    """A mailbox actor for the length of the block; `receive` is called, in a thread, with each event."""
+    import ray
+
+    actor = ray.remote(num_cpus=0)(Mailbox).remote()
+    stop = threading.Event()
+
+    def drain() -> None:
+        for event in ray.get(actor.take.remote()):
+            receive(event)
+
+    def listen() -> None:
+        while not stop.wait(every):
+            drain()
+
+    thread = threading.Thread(target=listen, name="babelray-mailbox", daemon=True)
+    thread.start()
+    try:
+        yield actor
+    finally:
+        stop.set()
+        thread.join(timeout=30)
+        with contextlib.suppress(ray.exceptions.RayError):
+            drain()
+        ray.kill(actor)

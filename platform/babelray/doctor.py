@@ -1,0 +1,133 @@
+"""Is this machine ready? Each check says what it found and, if something is wrong, what to do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+from babelray import cluster
+from babelray.errors import BabelrayError
+from babelray.storage import Place
+from babelray.tracking.tracker import tracking_uri
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    state: Literal["ok", "warning", "error"]
+    found: str
+    remedy: str = ""
+
+
+def examine(storage: str) -> Iterator[Check]:
+    """All checks, one after the other."""
+    yield check_python()
+    yield check_memory()
+    yield check_devices()
+    yield check_ray()
+    yield check_deepspeed()
+    yield check_disk(storage)
+    yield check_storage(storage)
+    yield check_tracking(storage)
+
+
+def check_python() -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info < (3, 11):
+        return Check("python", "error", f"Python {version}", "Babelray needs Python 3.11 or newer.")
+    return Check("python", "ok", f"Python {version}, {os.cpu_count()} cores")
+
+
+def check_memory() -> Check:
+    gigabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    if gigabytes < 4:
+        return Check("memory", "warning", f"{gigabytes:.1f} GB", "The quickstart needs about 4 GB.")
+    return Check("memory", "ok", f"{gigabytes:.0f} GB")
+
+
+def check_devices() -> Check:
+    try:
+        import torch
+    except ImportError as error:
+        return Check("devices", "error", f"torch cannot be imported ({error})", "Install the project again: make env")
+    if torch.cuda.is_available():
+        names = {torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())}
+        return Check("devices", "ok", f"{torch.cuda.device_count()} GPU: {', '.join(sorted(names))}")
+    return Check("devices", "ok", f"no GPU, torch {torch.__version__} on CPU")
+
+
+def check_ray() -> Check:
+    address = os.environ.get("RAY_ADDRESS", "")
+    if not address:
+        return Check("ray", "ok", f"ray {metadata.version('ray')}, started on this machine with each run")
+    try:
+        cluster.connect()
+        import ray
+
+        resources = ray.cluster_resources()
+        cluster.disconnect()
+    except BabelrayError as error:
+        return Check("ray", "error", error.problem, error.remedy)
+    found = f"{address}: {resources.get('CPU', 0):.0f} CPU, {resources.get('GPU', 0):.0f} GPU"
+    return Check("ray", "ok", found)
+
+
+def check_deepspeed() -> Check:
+    """Whether it is there and what it needs; importing it takes seconds and is left to the workers."""
+    try:
+        version = metadata.version("deepspeed")
+    except metadata.PackageNotFoundError:
+        return Check("deepspeed", "error", "not installed", "Install the project again: make env")
+    locks = list(Path(os.environ.get("TORCH_EXTENSIONS_DIR", Path.home() / ".cache/torch_extensions")).glob("**/lock"))
+    if locks:
+        remedy = f"If nothing is compiling now, delete {locks[0]}: DeepSpeed waits on it."
+        return Check("deepspeed", "warning", f"deepspeed {version}, a build was interrupted", remedy)
+    if not (shutil.which("gcc") or shutil.which("cc")):
+        remedy = "Install gcc: DeepSpeed compiles some operators when they are first used."
+        return Check("deepspeed", "warning", f"deepspeed {version}, no C compiler", remedy)
+    return Check("deepspeed", "ok", f"deepspeed {version}")
+
+
+def check_disk(storage: str) -> Check:
+    place = Place.parse(storage)
+    folder = Path.cwd() if place.is_s3 else place.path
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free / 2**30
+    if free < 5:
+        return Check("disk", "warning", f"{free:.1f} GB free at {folder}", "Free some space: 5 GB are comfortable.")
+    return Check("disk", "ok", f"{free:.0f} GB free at {folder}")
+
+
+def check_storage(storage: str) -> Check:
+    try:
+        probe = Place.parse(storage) / ".doctor"
+        probe.write_bytes(b"babelray")
+        probe.read_bytes()
+        probe.delete()
+    except BabelrayError as error:
+        return Check("storage", "error", error.problem, error.remedy)
+    return Check("storage", "ok", f"{Place.parse(storage)} can be written")
+
+
+def check_tracking(storage: str) -> Check:
+    uri = tracking_uri(storage)
+    if not uri.startswith("http"):
+        return Check("tracking", "ok", f"MLflow {metadata.version('mlflow')}, in a file: {uri.rpartition('@')[2]}")
+    import urllib.error
+    import urllib.request
+
+    shown = uri.rpartition("@")[2] if "@" in uri else uri
+    try:
+        with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=5):
+            return Check("tracking", "ok", f"MLflow server {shown} answers")
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        remedy = "Start it or correct MLFLOW_TRACKING_URI; a run works without it and sends its figures later."
+        return Check("tracking", "warning", f"MLflow server {shown} does not answer ({reason})", remedy)

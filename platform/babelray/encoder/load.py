@@ -1,0 +1,84 @@
+"""Any Hugging Face encoder, from a folder or by name, with its tokenizer. Weights are never unpickled."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from babelray.errors import DataError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+def load_tokenizer(path: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of an encoder; it must be a fast one, since words are found by character offsets."""
+    from transformers import AutoTokenizer
+
+    with _explained(path):
+        tokenizer = AutoTokenizer.from_pretrained(path)
+    if not tokenizer.is_fast:
+        raise DataError(f"the tokenizer of {path} is a slow one", "Save it with its tokenizer.json (a fast tokenizer).")
+    if tokenizer.pad_token_id is None or tokenizer.mask_token_id is None:
+        raise DataError(f"the tokenizer of {path} has no pad or no mask token", "Use an encoder trained with MLM.")
+    return tokenizer
+
+
+def load_masked_lm(path: str) -> PreTrainedModel:
+    """The encoder with its language-modelling head, in float32."""
+    import torch
+    from transformers import AutoModelForMaskedLM
+
+    with _explained(path):
+        return AutoModelForMaskedLM.from_pretrained(path, dtype=torch.float32, use_safetensors=True)
+
+
+def load_encoder(path: str, layers: int | None = None, device: str = "cpu") -> PreTrainedModel:
+    """The bare encoder, ready to be read from; with `layers`, only that many of its layers are kept and run.
+
+    Weights go straight to the device (accelerate's `device_map`), without a copy in main memory.
+    """
+    import torch
+    from transformers import AutoModel
+
+    with _explained(path):
+        model = AutoModel.from_pretrained(
+            path, dtype=torch.float32, use_safetensors=True, add_pooling_layer=False, device_map={"": device}
+        )
+    if layers is not None:
+        model.encoder.layer = model.encoder.layer[:layers]
+        model.config.num_hidden_layers = layers
+    return model.eval()
+
+
+def resolve_layer(layer: int, count: int) -> int:
+    """A layer as a number from 0 (embeddings) to `count`; negative numbers count from the last.
+
+    >>> resolve_layer(-1, 12), resolve_layer(6, 12), resolve_layer(0, 12)
+    (12, 6, 0)
+    """
+    resolved = layer + count + 1 if layer < 0 else layer
+    if not 0 <= resolved <= count:
+        raise DataError(f"the encoder has {count} layers, there is no layer {layer}", f"Choose one from 0 to {count}.")
+    return resolved
+
+
+class _explained:
+    """Turn what transformers raises on a bad folder or name into an error for the user."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (OSError, ValueError)):
+            local = os.path.isdir(self.path)
+            remedy = (
+                "The folder must hold config.json, model.safetensors and tokenizer.json, as save_pretrained writes them."
+                if local
+                else "Check the name; where no model hub can be reached, give a local folder."
+            )
+            first = str(error).strip().splitlines()[0][:200]
+            raise DataError(f"cannot load the encoder {self.path}: {first}", remedy) from error

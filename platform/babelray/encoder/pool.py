@@ -1,0 +1,65 @@
+"""Vectors of subwords into vectors of words and sentences. Pure functions of tensors.
+
+Shapes: B batch, T subwords, D width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+def mean_pool(hidden_BTD: Tensor, mask_BT: Tensor) -> Tensor:
+    """The mean over the positions where the mask is set; zero where it is set nowhere."""
+    weights_BT1 = mask_BT.unsqueeze(-1).to(hidden_BTD.dtype)
+    return (hidden_BTD * weights_BT1).sum(1) / weights_BT1.sum(1).clamp(min=1)
+
+
+def token_budget_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Positions in batches of similar length, so that a batch holds at most `budget` subwords with its padding.
+
+    >>> list(token_budget_batches([3, 9, 2, 8], budget=18))
+    [[1, 3], [0, 2]]
+    """
+    order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
+    batch: list[int] = []
+    for i in order:
+        longest = lengths[batch[0]] if batch else lengths[i]
+        if batch and (longest * (len(batch) + 1) > budget or longest > lengths[i] + 8 + longest // 4):
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+def hidden_states(model: PreTrainedModel, ids_BT: Tensor, mask_BT: Tensor, layer: int) -> Tensor:
+    """The vectors of one layer; 0 is the embedding layer."""
+    output = model(input_ids=ids_BT, attention_mask=mask_BT, output_hidden_states=True)
+    return output.hidden_states[layer]  # type: ignore[no-any-return]
+
+
+@torch.inference_mode()
+def encode_sentences(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], layer: int, batch_tokens: int
+) -> Tensor:
+    """Mean-pooled vectors (N, D) of sentences at a layer; special tokens are left out of the mean."""
+    longest = model.config.max_position_embeddings - 2
+    encoded = tokenizer(list(texts), truncation=True, max_length=longest, return_special_tokens_mask=True)
+    lengths = [len(ids) for ids in encoded["input_ids"]]
+    result = torch.empty(len(texts), model.config.hidden_size)
+    for batch in token_budget_batches(lengths, batch_tokens):
+        padded = tokenizer.pad(
+            {key: [encoded[key][i] for i in batch] for key in ("input_ids", "attention_mask", "special_tokens_mask")},
+            return_tensors="pt",
+        )
+        hidden_BTD = hidden_states(model, padded["input_ids"], padded["attention_mask"], layer)
+        pooled = padded["attention_mask"].bool() & ~padded["special_tokens_mask"].bool()
+        result[batch] = mean_pool(hidden_BTD, pooled)
+    return result

@@ -1,0 +1,93 @@
+"""A small encoder and its tokenizer from a random start, for places where no model hub can be reached."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from babelray.encoder.config import ScratchConfig
+
+
+def train_tokenizer(texts: Iterable[str], vocabulary: int, max_tokens: int) -> PreTrainedTokenizerFast:
+    """A SentencePiece unigram model over the texts, as a fast tokenizer with XLM-R's special tokens."""
+    import sentencepiece
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts),
+        model_writer=written,
+        vocab_size=vocabulary - 1,  # the mask token comes on top
+        model_type="unigram",
+        character_coverage=0.9999,
+        hard_vocab_limit=False,
+        byte_fallback=False,
+        num_threads=2,
+        minloglevel=2,
+        bos_id=0,
+        pad_id=1,
+        eos_id=2,
+        unk_id=3,
+    )
+    processor = sentencepiece.SentencePieceProcessor(model_proto=written.getvalue())
+    pieces = [(processor.id_to_piece(i), processor.get_score(i)) for i in range(processor.get_piece_size())]
+    tokenizer = Tokenizer(models.Unigram([*zip(special, [0.0] * 4, strict=True), *pieces[4:], ("<mask>", 0.0)], 3))
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.NFKC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    tokenizer.add_special_tokens([*special, AddedToken("<mask>", lstrip=True, special=True)])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        model_max_length=max_tokens,
+        bos_token="<s>",
+        cls_token="<s>",
+        pad_token="<pad>",
+        eos_token="</s>",
+        sep_token="</s>",
+        unk_token="<unk>",
+        mask_token="<mask>",
+    )
+
+
+def random_encoder(config: ScratchConfig, vocabulary: int, seed: int) -> PreTrainedModel:
+    """A RoBERTa-family encoder with random weights."""
+    import torch
+    from transformers import (
+        RobertaPreLayerNormConfig,
+        RobertaPreLayerNormForMaskedLM,
+        XLMRobertaConfig,
+        XLMRobertaForMaskedLM,
+    )
+
+    classes = {
+        "xlm-roberta": (XLMRobertaConfig, XLMRobertaForMaskedLM),
+        "roberta-prelayernorm": (RobertaPreLayerNormConfig, RobertaPreLayerNormForMaskedLM),
+    }
+    config_class, model_class = classes[config.architecture]
+    shape = config_class(
+        vocab_size=vocabulary,
+        hidden_size=config.width,
+        num_hidden_layers=config.layers,
+        num_attention_heads=config.heads,
+        intermediate_size=4 * config.width,
+        max_position_embeddings=config.max_tokens + 2,
+        hidden_dropout_prob=config.dropout,
+        attention_probs_dropout_prob=config.dropout,
+        type_vocab_size=1,
+        bos_token_id=0,
+        pad_token_id=1,
+        eos_token_id=2,
+    )
+    torch.manual_seed(seed)
+    return model_class(shape)

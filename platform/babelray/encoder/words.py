@@ -1,0 +1,46 @@
+"""Which subwords make up which word, found by character offsets in the text as it stands.
+
+Giving a tokenizer the words one by one would put a space before each, which is wrong for languages written
+without spaces; offsets are right for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def token_spans(text: str, tokens: Sequence[str]) -> np.ndarray:
+    """Start and end (N, 2) of each token in the text it was cut from.
+
+    >>> token_spans("Hi you.", ["Hi", "you", "."]).tolist()
+    [[0, 2], [3, 6], [6, 7]]
+    """
+    spans = np.empty((len(tokens), 2), dtype=np.int64)
+    position = 0
+    for i, token in enumerate(tokens):
+        start = text.index(token, position)
+        position = start + len(token)
+        spans[i] = start, position
+    return spans
+
+
+def overlaps(words_W2: np.ndarray, subwords_S2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs (word, subword) whose spans share a character, as two arrays of positions.
+
+    A subword that covers two words belongs to both; one that covers none (a space, a special token with an
+    empty span) belongs to none.
+
+    >>> word, subword = overlaps(np.array([[0, 2], [3, 6]]), np.array([[0, 0], [0, 1], [1, 2], [2, 6]]))
+    >>> list(zip(word.tolist(), subword.tolist()))
+    [(0, 1), (0, 2), (1, 3)]
+    """
+    if not len(words_W2):
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    first = np.searchsorted(words_W2[:, 1], subwords_S2[:, 0], side="right")
+    last = np.searchsorted(words_W2[:, 0], subwords_S2[:, 1], side="left")
+    counts = np.where(subwords_S2[:, 1] > subwords_S2[:, 0], np.maximum(last - first, 0), 0)
+    subword = np.repeat(np.arange(len(subwords_S2)), counts)
+    offset = np.arange(len(subword)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(first, counts) + offset, subword

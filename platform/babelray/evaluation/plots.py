@@ -1,0 +1,66 @@
+"""The report's pictures, as SVG text: colour-blind safe (Okabe and Ito), with a text alternative for each."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+BEFORE, AFTER = "#999999", "#0072B2"
+LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+
+
+def before_after(before: Mapping[str, float], after: Mapping[str, float], title: str) -> str:
+    """Two bars a language, in per cent."""
+    codes = list(after)
+    figure, axes = _figure(max(6.0, 0.55 * len(codes) + 2), 3.0)
+    for offset, values, colour, label in ((-0.2, before, BEFORE, "before"), (0.2, after, AFTER, "after")):
+        bars = [100 * values.get(code, 0.0) for code in codes]
+        axes.bar([i + offset for i in range(len(codes))], bars, width=0.38, color=colour, label=label)
+    axes.set_xticks(range(len(codes)), codes)
+    axes.set_ylabel("%")
+    axes.legend(frameon=False, ncols=2, loc="upper left", bbox_to_anchor=(0, 1.18))
+    told = "; ".join(f"{c} {100 * before.get(c, 0):.1f} to {100 * after[c]:.1f}" for c in codes)
+    return _svg(figure, f"{title}, per cent before and after. {told}.")
+
+
+def curves(rows: Sequence[Mapping[str, Any]], title: str) -> str:
+    """One small plot for each loss of a training, by step."""
+    names = [name for name in rows[-1]["values"] if name.startswith("loss/") and name != "loss/total"]
+    figure, all_axes = _figure(3.1 * len(names) + 0.4, 2.5, len(names))
+    told = []
+    for axes, name, colour in zip(all_axes if len(names) > 1 else [all_axes], names, LINES, strict=False):
+        points = [(row["step"], row["values"][name]) for row in rows if name in row["values"]]
+        axes.plot(*zip(*points, strict=True), color=colour, linewidth=1.8)
+        axes.set_title(name.removeprefix("loss/"), fontsize=10)
+        axes.set_xlabel("step")
+        told.append(f"{name.removeprefix('loss/')} from {points[0][1]:.3f} to {points[-1][1]:.3f}")
+    return _svg(figure, f"{title}: {'; '.join(told)}.")
+
+
+def _figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, columns, figsize=(width, height), layout="constrained")
+    for one in axes if columns > 1 else [axes]:
+        one.spines[["top", "right"]].set_visible(False)
+        one.grid(axis="y", alpha=0.25)
+    return figure, axes
+
+
+def _svg(figure: Any, alternative: str) -> str:
+    import html
+
+    import matplotlib
+    from matplotlib import pyplot
+
+    written = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "babelray"}):
+        figure.savefig(written, format="svg", metadata={"Date": None}, transparent=True)
+    pyplot.close(figure)
+    svg = written.getvalue()
+    svg = svg[svg.index("<svg") :]
+    return svg.replace("<svg", f'<svg role="img" aria-label="{html.escape(alternative)}"', 1)

@@ -1,0 +1,170 @@
+"""The report: one self-contained HTML page that says what was run, what came out, and from what."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from babelray.evaluation import plots
+
+if TYPE_CHECKING:
+    from babelray.languages import Language
+
+STYLE = Path(__file__).with_name("report.css")
+SCRIPT = Path(__file__).with_name("report.js")
+
+TASKS = {
+    "retrieval": (
+        "Sentence retrieval",
+        "mean",
+        "Share of held-out sentences whose nearest neighbour in the other language is their translation, both "
+        "directions averaged. Before: the encoder the run started from. After: the aligned encoder.",
+    ),
+    "bli": (
+        "Word translation (BLI)",
+        "p1",
+        "Share of held-out words whose nearest word in the hub (CSLS) is a translation. Before: the static vectors as "
+        "extracted. After: mapped into the hub's space.",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """Everything the page shows."""
+
+    name: str
+    hub: str
+    languages: Mapping[str, Language]
+    scores: Mapping[str, Mapping[str, Mapping[str, Mapping[str, float]]]]
+    statistics: Mapping[str, Mapping[str, int]]
+    curves: Mapping[str, Sequence[Mapping[str, Any]]]
+    manifests: Mapping[str, Mapping[str, Any]]
+
+
+def render(data: ReportData) -> str:
+    """The page."""
+    body = [_headline(data)]
+    body += [_task(data, task) for task in TASKS if data.scores.get(task, {}).get("after")]
+    body += [_training(data), _corpus(data), _trace(data)]
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{_text(data.name)} – Babelray</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{STYLE.read_text()}</style></head><body><main>{''.join(body)}</main>"
+        f"<script>{SCRIPT.read_text()}</script></body></html>\n"
+    )
+
+
+def _headline(data: ReportData) -> str:
+    cards = []
+    for task, (title, measure, _) in TASKS.items():
+        versions = data.scores.get(task, {})
+        if versions.get("after"):
+            before, after = (100 * fmean(v[measure] for v in versions[w].values()) for w in ("before", "after"))
+            cards.append(
+                f'<div class="card"><span>{title}</span><b>{after:.1f} %</b>'
+                f"<small>{before:.1f} % before ({after - before:+.1f})</small></div>"
+            )
+    others = len(data.languages) - 1
+    seconds = sum(manifest["seconds"] for manifest in data.manifests.values())
+    cards.append(
+        f'<div class="card"><span>Languages</span><b>{len(data.languages)}</b>'
+        f"<small>{others} compared with {_text(data.languages[data.hub].name)}</small></div>"
+    )
+    cards.append(
+        f'<div class="card"><span>Time</span><b>{seconds:,.0f} s</b><small>in {len(data.manifests)} stages</small></div>'
+    )
+    return f'<h1>{_text(data.name)}</h1><p class="lead">Babelray report</p><div class="cards">{"".join(cards)}</div>'
+
+
+def _task(data: ReportData, task: str) -> str:
+    title, measure, meaning = TASKS[task]
+    versions = data.scores[task]
+    before, after = ({c: v[measure] for c, v in versions[when].items()} for when in ("before", "after"))
+    counted = "sentences" if task == "retrieval" else "words"
+    rows = [
+        [
+            _text(code),
+            _text(data.languages[code].name),
+            _text(data.languages[code].native),
+            _text(data.languages[code].script),
+            f"{versions['after'][code][counted]:,.0f}",
+            f"{100 * before.get(code, 0):.1f}",
+            f"{100 * after[code]:.1f}",
+            f"{100 * (after[code] - before.get(code, 0)):+.1f}",
+        ]
+        for code in after
+    ]
+    foot = ["", "mean", "", "", "", *(f"{100 * fmean(v.values()):.1f}" for v in (before, after))]
+    foot.append(f"{100 * (fmean(after.values()) - fmean(before.values())):+.1f}")
+    head = ["code", "language", "", "script", counted, "before %", "after %", "change"]
+    return (
+        f"<section><h2>{title}</h2><p>{meaning}</p><figure>{plots.before_after(before, after, title)}</figure>"
+        f"{_table(head, rows, foot)}</section>"
+    )
+
+
+def _training(data: ReportData) -> str:
+    titles = {"encoder": "The starting encoder, from scratch", "pretrain": "Continued pre-training"}
+    parts = [
+        f"<h3>{titles[stage]}</h3><figure>{plots.curves(rows, titles[stage])}</figure>"
+        for stage, rows in data.curves.items()
+        if len(rows) > 1
+    ]
+    return f"<section><h2>Training</h2>{''.join(parts)}</section>" if parts else ""
+
+
+def _corpus(data: ReportData) -> str:
+    reasons = sorted({name for counts in data.statistics.values() for name in counts if name.startswith("dropped")})
+    names = ["read", *reasons, "kept", "tokens", "types"]
+    rows = [
+        [_text(code), _text(data.languages[code].name), *(f"{counts.get(name, 0):,}" for name in names)]
+        for code, counts in data.statistics.items()
+    ]
+    return f"<section><h2>Corpus</h2>{_table(['code', 'language', *names], rows)}</section>"
+
+
+def _trace(data: ReportData) -> str:
+    rows = [
+        [
+            _text(stage),
+            f"<code>{_text(manifest['fingerprint'])}</code>",
+            f"<code>{_text(manifest['code'])}</code>",
+            _text(manifest["created"].replace("T", " ").replace("+00:00", "")),
+            f"{manifest['seconds']:,.1f}",
+        ]
+        for stage, manifest in data.manifests.items()
+    ]
+    last = list(data.manifests.values())[-1]
+    packages = ", ".join(f"{name} {version}" for name, version in last["packages"].items())
+    made = f"Babelray {last['babelray']}, Python {last['python']}, {packages}; commit {last['commit'] or 'unknown'}."
+    settings = {stage: manifest["settings"] for stage, manifest in data.manifests.items()}
+    shown = _text(json.dumps(settings, indent=2, ensure_ascii=False))
+    return (
+        "<section><h2>Where every figure comes from</h2>"
+        f"{_table(['stage', 'fingerprint', 'code', 'made (UTC)', 'seconds'], rows)}<p>{_text(made)}</p>"
+        f"<details><summary>All settings</summary><pre>{shown}</pre></details></section>"
+    )
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], foot: Sequence[str] = ()) -> str:
+    """Cells are HTML already."""
+
+    def row(cells: Sequence[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
+
+    body = "".join(row(cells, "td") for cells in rows)
+    foot_html = f"<tfoot>{row(foot, 'td')}</tfoot>" if foot else ""
+    return (
+        f'<div class="scroll"><table><thead>{row([_text(h) for h in head], "th")}</thead>'
+        f"<tbody>{body}</tbody>{foot_html}</table></div>"
+    )
+
+
+def _text(value: str) -> str:
+    return html.escape(value)

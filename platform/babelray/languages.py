@@ -1,0 +1,97 @@
+"""The languages Babelray knows: the 40 of Hämmerl et al. (2022), Table 4. A recipe can add others."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from babelray.errors import RecipeError
+
+
+class Language(BaseModel):
+    """One language: how it is called, where it belongs, and how its text is cut into words."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    code: str = Field(pattern=r"^[a-z]{2,3}(_[A-Za-z]+)?$", description="the code used in recipes and file names")
+    name: str = Field(description="English name")
+    native: str = Field(description="the name in the language itself")
+    family: str = Field(description="language family, with the branch of Indo-European")
+    script: str = Field(pattern=r"^[A-Z][a-z]{3}$", description="ISO 15924 code of the script")
+    iso639_3: str = Field(pattern=r"^[a-z]{3}$", description="ISO 639-3 code")
+    segmenter: str = Field("icu", description="what cuts its text into sentences and words")
+
+
+_TABLE = """
+af | Afrikaans  | Afrikaans        | IE: Germanic      | Latn | afr
+ar | Arabic     | العربية          | Semitic           | Arab | arb
+bg | Bulgarian  | български        | IE: Slavic        | Cyrl | bul
+bn | Bengali    | বাংলা             | IE: Indo-Aryan    | Beng | ben
+de | German     | Deutsch          | IE: Germanic      | Latn | deu
+el | Greek      | Ελληνικά         | IE: Greek         | Grek | ell
+en | English    | English          | IE: Germanic      | Latn | eng
+es | Spanish    | español          | IE: Romance       | Latn | spa
+et | Estonian   | eesti            | Uralic            | Latn | ekk
+eu | Basque     | euskara          | Isolate           | Latn | eus
+fa | Persian    | فارسی            | IE: Iranian       | Arab | pes
+fi | Finnish    | suomi            | Uralic            | Latn | fin
+fr | French     | français         | IE: Romance       | Latn | fra
+he | Hebrew     | עברית            | Semitic           | Hebr | heb
+hi | Hindi      | हिन्दी             | IE: Indo-Aryan    | Deva | hin
+hu | Hungarian  | magyar           | Uralic            | Latn | hun
+id | Indonesian | Bahasa Indonesia | Malayo-Polynesian | Latn | ind
+it | Italian    | italiano         | IE: Romance       | Latn | ita
+ja | Japanese   | 日本語            | Japonic           | Jpan | jpn
+jv | Javanese   | Basa Jawa        | Malayo-Polynesian | Latn | jav
+ka | Georgian   | ქართული          | Kartvelian        | Geor | kat
+kk | Kazakh     | қазақ тілі       | Turkic            | Cyrl | kaz
+ko | Korean     | 한국어            | Koreanic          | Kore | kor
+ml | Malayalam  | മലയാളം           | Dravidian         | Mlym | mal
+mr | Marathi    | मराठी             | IE: Indo-Aryan    | Deva | mar
+ms | Malay      | Bahasa Melayu    | Malayo-Polynesian | Latn | zsm
+my | Burmese    | မြန်မာ            | Sino-Tibetan      | Mymr | mya
+nl | Dutch      | Nederlands       | IE: Germanic      | Latn | nld
+pt | Portuguese | português        | IE: Romance       | Latn | por
+ru | Russian    | русский          | IE: Slavic        | Cyrl | rus
+sw | Swahili    | Kiswahili        | Niger-Congo       | Latn | swh
+ta | Tamil      | தமிழ்             | Dravidian         | Taml | tam
+te | Telugu     | తెలుగు            | Dravidian         | Telu | tel
+th | Thai       | ไทย              | Kra-Dai           | Thai | tha
+tl | Tagalog    | Tagalog          | Malayo-Polynesian | Latn | tgl
+tr | Turkish    | Türkçe           | Turkic            | Latn | tur
+ur | Urdu       | اردو             | IE: Indo-Aryan    | Arab | urd
+vi | Vietnamese | Tiếng Việt       | Mon-Khmer         | Latn | vie
+yo | Yoruba     | Yorùbá           | Niger-Congo       | Latn | yor
+zh | Mandarin   | 中文              | Sino-Tibetan      | Hans | cmn
+"""
+
+
+def _read_table() -> dict[str, Language]:
+    fields = ("code", "name", "native", "family", "script", "iso639_3")
+    rows = ([cell.strip() for cell in line.split("|")] for line in _TABLE.strip().splitlines())
+    return {row[0]: Language(**dict(zip(fields, row, strict=True))) for row in rows}
+
+
+LANGUAGES: dict[str, Language] = _read_table()
+
+
+def resolve(codes: Iterable[str], extra: Iterable[Language] = ()) -> dict[str, Language]:
+    """The languages with these codes, in this order; `extra` adds to the 40 or replaces one of them."""
+    known = LANGUAGES | {language.code: language for language in extra}
+    chosen: dict[str, Language] = {}
+    for code in codes:
+        if code not in known:
+            near = difflib.get_close_matches(code, known, n=1) or [
+                language.code for language in known.values() if language.name.lower() == code.lower()
+            ]
+            meant = f"Did you mean {near[0]!r}? " if near else ""
+            raise RecipeError(
+                f"unknown language {code!r}",
+                f"{meant}`babelray languages` lists the known ones; describe another under `extra_languages`.",
+            )
+        if code in chosen:
+            raise RecipeError(f"language {code!r} is listed twice", "List each language once.")
+        chosen[code] = known[code]
+    return chosen

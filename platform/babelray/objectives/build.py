@@ -1,0 +1,18 @@
+"""From an objective's config to the objective."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from babelray.objectives.mlm import Mlm
+from babelray.objectives.static_dcca import StaticDcca
+from babelray.objectives.transport import Transport
+
+if TYPE_CHECKING:
+    from babelray.objectives.objective import Materials, Objective
+
+OBJECTIVES: dict[str, Any] = {"mlm": Mlm, "static-dcca": StaticDcca, "transport": Transport}
+
+
+def build_objective(config: Any, materials: Materials) -> Objective:
+    return OBJECTIVES[config.kind](config, materials)  # type: ignore[no-any-return]

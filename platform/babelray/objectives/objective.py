@@ -1,0 +1,72 @@
+"""What an objective is: a batch for a step, and a loss of that batch.
+
+A batch depends only on (seed, objective, step, rank), never on what came before: a run that resumes at a
+step draws the batches it would have drawn.
+"""
+
+from __future__ import annotations
+
+import zlib
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+Batch = dict[str, "Tensor"]
+
+
+class Materials(Protocol):
+    """What objectives draw from; read when first asked for."""
+
+    tokenizer: PreTrainedTokenizerBase
+    languages: list[str]
+    hub: str
+    seed: int
+    rank: int
+    max_tokens: int
+
+    def sentences(self, code: str) -> list[str]: ...
+
+    def parallel(self, code: str) -> tuple[list[str], list[str]]:
+        """Training sentences of a language and their translations in the hub."""
+
+    def vectors(self, code: str) -> tuple[list[str], Tensor]:
+        """Aligned word vectors of a language."""
+
+    def initial_encoder(self) -> PreTrainedModel:
+        """The encoder as it was before training, frozen."""
+
+
+class Objective(ABC):
+    """A training loss with its data."""
+
+    def __init__(self, kind: str, weight: float, materials: Materials) -> None:
+        self.kind = kind
+        self.weight = weight
+        self.materials = materials
+
+    def generator(self, step: int) -> np.random.Generator:
+        """The random numbers of this objective at this step on this worker."""
+        return np.random.default_rng([self.materials.seed, zlib.crc32(self.kind.encode()), step, self.materials.rank])
+
+    @abstractmethod
+    def batch(self, step: int) -> Batch:
+        """The tensors of this worker's part of a step."""
+
+    @abstractmethod
+    def loss(self, model: PreTrainedModel, batch: Batch) -> Tensor:
+        """A scalar."""
+
+
+def language_shares(sizes: list[int], temperature: float) -> np.ndarray:
+    """How often each language is drawn: p ∝ n^temperature (1: as the data, 0: all alike).
+
+    >>> language_shares([100, 1], temperature=0.5).round(2).tolist()
+    [0.91, 0.09]
+    """
+    weights = np.asarray(sizes, dtype=float) ** temperature
+    return weights / weights.sum()

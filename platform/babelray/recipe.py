@@ -1,0 +1,185 @@
+"""The recipe: the typed, strict YAML that describes a whole run. It only composes the components' own configs."""
+
+from __future__ import annotations
+
+import difflib
+import types
+import typing
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, Field, ValidationError, model_validator
+
+from babelray import languages
+from babelray.config import Config
+from babelray.encoder.config import EncoderConfig
+from babelray.errors import BabelrayError, RecipeError
+from babelray.evaluation.config import EvaluateConfig
+from babelray.extraction.config import ExtractConfig
+from babelray.languages import Language
+from babelray.mapping.config import AlignConfig
+from babelray.text.config import CorpusConfig
+from babelray.training.config import TrainingConfig
+
+
+class Recipe(Config):
+    """A whole run, from text to report."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    """What the run is called: in the report, and as the MLflow experiment unless `experiment` says otherwise."""
+    languages: list[str] = Field(min_length=1)
+    """Codes of the languages, `babelray languages` lists them."""
+    extra_languages: list[Language] = []
+    """Languages beyond the 40, or other settings for one of them."""
+    hub: str = "en"
+    """The language that all others are mapped to and compared with."""
+    seed: int = Field(1, ge=0)
+    """Same recipe, same seed, same number of workers: the same result."""
+    storage: str = "runs"
+    """Where artifacts go: a local folder or an s3:// URI that every node can reach."""
+    experiment: str | None = None
+    """Name of the MLflow experiment; the recipe's name by default."""
+    corpus: CorpusConfig
+    encoder: EncoderConfig
+    extract: ExtractConfig = ExtractConfig()
+    align: AlignConfig = AlignConfig()
+    pretrain: TrainingConfig
+    evaluate: EvaluateConfig = EvaluateConfig()
+
+    @model_validator(mode="after")
+    def _hub_is_one_of_the_languages(self) -> Recipe:
+        if self.hub not in self.languages:
+            raise ValueError(f"the hub {self.hub!r} is not among the languages")
+        languages.resolve(self.languages, self.extra_languages)
+        return self
+
+    def resolved_languages(self) -> dict[str, Language]:
+        return languages.resolve(self.languages, self.extra_languages)
+
+    def to_yaml(self) -> str:
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def load_recipe(path: str | Path, overrides: typing.Sequence[str] = ()) -> Recipe:
+    """Read a recipe and apply dotted overrides such as `pretrain.steps=200`; values are read as YAML."""
+    data = _read_yaml(Path(path))
+    for override in overrides:
+        _apply(data, override)
+    try:
+        return Recipe.model_validate(data)
+    except ValidationError as error:
+        raise RecipeError(f"{path}: {_describe(error)}", "Correct the recipe and run it again.") from None
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML as everyone expects it: a key that is given twice is an error, not a silent choice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"key {key.value!r} is given twice", key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        shipped = sorted(p.as_posix() for p in Path("jobs/recipes").glob("*.yaml"))
+        remedy = f"Shipped recipes: {', '.join(shipped)}." if shipped else "Give the path of a recipe (a YAML file)."
+        raise RecipeError(f"there is no recipe at {path}", remedy) from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not valid UTF-8"
+        raise RecipeError(f"cannot read the recipe {path}: {reason}", "Check that it is a readable text file.") from None
+    try:
+        data = yaml.load(text, Loader=_StrictLoader)  # a SafeLoader: no Python objects
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise RecipeError(f"{path}{line}: {getattr(error, 'problem', None) or 'not valid YAML'}") from None
+    if not isinstance(data, dict):
+        raise RecipeError(f"{path}: a recipe is a mapping of keys to values", "See jobs/recipes/quickstart.yaml.")
+    return data
+
+
+def _apply(data: dict[str, Any], override: str) -> None:
+    dotted, separator, text = override.partition("=")
+    if not separator or not dotted:
+        raise RecipeError(f"cannot understand the override {override!r}", "Write it as key.subkey=value.")
+    try:
+        value = yaml.load(text, Loader=_StrictLoader)
+    except yaml.YAMLError:
+        raise RecipeError(f"cannot read the value of the override {override!r}", "Values are read as YAML.") from None
+    *parents, last = dotted.split(".")
+    here: Any = data
+    for i, key in enumerate(parents):
+        if isinstance(here, list):
+            here = _item(here, key, dotted)
+            continue
+        if here.get(key) is None:
+            here[key] = {}
+        here = here[key]
+        if not isinstance(here, (dict, list)):
+            raise RecipeError(f"override {dotted!r}: {'.'.join(parents[: i + 1])} has no keys below it")
+    if isinstance(here, list):
+        _item(here, last, dotted)
+        here[int(last)] = value
+    else:
+        here[last] = value
+
+
+def _item(values: list[Any], key: str, dotted: str) -> Any:
+    if not key.isdigit() or int(key) >= len(values):
+        raise RecipeError(f"override {dotted!r}: {key!r} is not a position in a list of {len(values)}")
+    return values[int(key)]
+
+
+def _describe(error: ValidationError) -> str:
+    """Every problem on its own line, with its path and, for an unknown key, the nearest right one."""
+    return "\n".join(_describe_one(problem) for problem in error.errors())
+
+
+def _describe_one(problem: Any) -> str:
+    cause = problem.get("ctx", {}).get("error")
+    if isinstance(cause, BabelrayError):
+        return str(cause)
+    # The tag of a union stands in pydantic's path but not in the recipe: leave it out.
+    location = [part for part in problem["loc"] if not (isinstance(part, str) and part.startswith("kind="))]
+    path = ".".join(str(part) for part in location) or "recipe"
+    if problem["type"] == "extra_forbidden":
+        known = _keys_at(Recipe, problem["loc"][:-1])
+        near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
+        return f"{path}: unknown key" + (f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known)}")
+    if problem["type"] == "missing":
+        return f"{path}: this key is required"
+    message = problem["msg"].removeprefix("Value error, ")
+    given = problem.get("input")
+    shown = f" (given: {given!r})" if isinstance(given, (str, int, float, bool)) else ""
+    return f"{path}: {message[:1].lower()}{message[1:]}{shown}"
+
+
+def _keys_at(model: Any, location: tuple[int | str, ...]) -> list[str]:
+    """The keys that are allowed at a place in the recipe."""
+    models = [model]
+    for part in location:
+        following: list[Any] = []
+        for candidate in models:
+            if not isinstance(part, int) and part in candidate.model_fields:
+                following += _models_in(candidate.model_fields[part].annotation)
+            else:  # a position in a list, or the tag of a union: the models below are already there
+                following += [m for m in models if part in (m.model_fields.get("kind") and _tags(m) or ())] or [candidate]
+        models = following
+    return sorted({name for m in models for name in m.model_fields})
+
+
+def _tags(model: type[BaseModel]) -> tuple[Any, ...]:
+    return typing.get_args(model.model_fields["kind"].annotation)
+
+
+def _models_in(annotation: Any) -> list[Any]:
+    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+        return [annotation] if issubclass(annotation, BaseModel) else []
+    return [model for argument in typing.get_args(annotation) for model in _models_in(argument)]

@@ -1,0 +1,181 @@
+"""A run: the stages in order, each done once, kept when complete, and traced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from babelray import cluster
+from babelray.errors import ArtifactError, BabelrayError, RecipeError
+from babelray.progress import Progress
+from babelray.stages import artifact
+from babelray.stages.align import AlignStage
+from babelray.stages.artifact import Artifact
+from babelray.stages.code_version import code_version
+from babelray.stages.corpus import CorpusStage
+from babelray.stages.encoder import EncoderStage
+from babelray.stages.evaluate import EvaluateStage
+from babelray.stages.extract import ExtractStage
+from babelray.stages.pretrain import PretrainStage
+from babelray.stages.report import ReportStage
+from babelray.stages.stage import Job, Stage
+from babelray.storage import Place
+from babelray.tracking.tracker import Tracker
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from babelray.config import Config
+    from babelray.recipe import Recipe
+
+STAGES: tuple[Stage[Any], ...] = (
+    CorpusStage(),
+    EncoderStage(),
+    ExtractStage(),
+    AlignStage(),
+    PretrainStage(),
+    EvaluateStage(),
+    ReportStage(),
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A stage with all that decides its result, and where the result lies or will lie."""
+
+    stage: Stage[Any]
+    settings: Config
+    sources: Mapping[str, str]
+    inputs: Mapping[str, str]
+    code: str
+    fingerprint: str
+    place: Place
+
+    def found(self) -> Artifact | None:
+        """The complete artifact, if it is there."""
+        return Artifact.load(self.place)
+
+
+def plan(recipe: Recipe, until: str | None = None) -> list[Step]:
+    """The steps of a run up to a stage, with their fingerprints; nothing is run, nothing is written."""
+    storage = Place.parse(recipe.storage)
+    wanted = _needed(until)
+    steps: dict[str, Step] = {}
+    for stage in STAGES:
+        if stage.name not in wanted:
+            continue
+        settings = stage.settings(recipe)
+        parts: dict[str, Any] = {
+            "settings": settings.model_dump(mode="json"),
+            "sources": {str(place): place.digest() for place in stage.sources(settings)},
+            "inputs": {name: steps[name].fingerprint for name in stage.needs},
+            "code": code_version(type(stage).__module__),
+        }
+        # The content of a source counts, not the folder it was read from.
+        key = artifact.fingerprint(stage=stage.name, **parts | {"sources": sorted(parts["sources"].values())})
+        steps[stage.name] = Step(
+            stage, settings, parts["sources"], parts["inputs"], parts["code"], key, storage / stage.name / key
+        )
+    return list(steps.values())
+
+
+def _needed(until: str | None) -> set[str]:
+    names = [stage.name for stage in STAGES]
+    if until is None:
+        return set(names)
+    _check_stage(until)
+    needed = {until}
+    for stage in reversed(STAGES):
+        if stage.name in needed:
+            needed.update(stage.needs)
+    return needed
+
+
+def _check_stage(name: str) -> None:
+    names = [stage.name for stage in STAGES]
+    if name not in names:
+        raise RecipeError(f"there is no stage {name!r}", f"Stages: {', '.join(names)}.")
+
+
+def run(recipe: Recipe, console: Console, until: str | None = None, force: str | None = None) -> dict[str, Artifact]:
+    """Make every artifact of the run that is not complete yet; `force` makes a stage and those after it again."""
+    steps = plan(recipe, until)
+    forced = _forced(steps, force)
+    done = {step.stage.name: found for step in steps if step.stage.name not in forced and (found := step.found())}
+    if len(done) == len(steps):
+        console.print(f"[green]✓[/] {recipe.name}: all {len(steps)} stages are complete, nothing to do")
+        for step in steps:
+            console.print(f"  {step.stage.name:<9} {step.place}", highlight=False, soft_wrap=True)
+        return done
+    tracker = Tracker.start(recipe, steps[-1].fingerprint, console)
+    status = "FAILED"
+    try:
+        cluster.connect()
+        for step in steps:
+            if step.stage.name in done:
+                console.print(f"[green]✓[/] {step.stage.name:<9} complete, kept", highlight=False)
+                continue
+            done[step.stage.name] = _execute(step, done, step.stage.name in forced, console, tracker)
+        status = "FINISHED"
+    except KeyboardInterrupt:
+        status = "KILLED"
+        raise
+    finally:
+        tracker.end(status)
+        cluster.disconnect()
+    return done
+
+
+def _forced(steps: Sequence[Step], force: str | None) -> set[str]:
+    if force is None:
+        return set()
+    _check_stage(force)
+    names = [step.stage.name for step in steps]
+    if force not in names:
+        raise RecipeError(f"--force {force}: this command does not reach that stage", f"It runs {', '.join(names)}.")
+    forced = {force}
+    for step in steps:
+        if forced & set(step.inputs):
+            forced.add(step.stage.name)
+    return forced
+
+
+def _execute(
+    step: Step, done: Mapping[str, Artifact], forced: bool, console: Console, tracker: Tracker
+) -> Artifact:
+    name = step.stage.name
+    out = artifact.partial_of(step.place)
+    with artifact.only_one(step.place), tracker.stage(name, step) as child, Progress(console, name) as progress:
+        if forced:
+            out.delete()
+        say: Callable[[str], None] = lambda text: progress.console.print(f"  {text}", highlight=False)  # noqa: E731
+        inputs = {needed: done[needed] for needed in step.stage.needs}
+        job = Job(step.settings, inputs, out, progress, child.metrics, say)
+        metrics = step.stage.run(job)
+        manifest = {
+            "stage": name,
+            "fingerprint": step.fingerprint,
+            "settings": step.settings.model_dump(mode="json"),
+            "inputs": {n: {"fingerprint": key, "place": str(done[n].place)} for n, key in step.inputs.items()},
+            "sources": dict(step.sources),
+            "code": step.code,
+            **artifact.provenance(),
+            "seconds": round(progress.seconds, 1),
+            "metrics": metrics,
+        }
+        made = artifact.publish(step.place, manifest)
+        child.finish(made)
+    if not console.is_terminal:
+        console.print(f"✓ {name:<9} {progress.seconds:.0f} s", highlight=False)
+    return made
+
+
+def status(step: Step) -> str:
+    """`complete`, `to do`, or what is wrong with what lies there."""
+    try:
+        return "complete" if step.found() else "to do"
+    except ArtifactError as error:
+        return f"damaged: {error.problem}"
+    except BabelrayError as error:
+        return error.problem

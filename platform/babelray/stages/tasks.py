@@ -1,0 +1,53 @@
+"""Independent pieces of work on the cluster, through Ray Data, with one progress bar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from babelray.errors import BabelrayError
+
+if TYPE_CHECKING:
+    from babelray.progress import Progress
+
+
+@dataclass(frozen=True)
+class Task:
+    """A call, with the name that its progress and its result go by."""
+
+    name: str
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+def run_tasks(tasks: Sequence[Task], progress: Progress, unit: str, cpus: float = 0.5) -> dict[str, Any]:
+    """Run every task on the cluster; return the results by name, in the order given.
+
+    The first error that Babelray raised on purpose is raised here as it was.
+    """
+    import ray
+
+    progress.update(0, len(tasks), unit)
+    remote = ray.remote(num_cpus=cpus, max_retries=3)(_guarded)
+    waiting = {remote.remote(task.function, task.arguments): task.name for task in tasks}
+    results: dict[str, Any] = {}
+    while waiting:
+        ready, _ = ray.wait(list(waiting), num_returns=1)
+        name = waiting.pop(ready[0])
+        outcome = ray.get(ready[0])
+        if isinstance(outcome, BabelrayError):
+            for other in waiting:
+                ray.cancel(other, force=True)
+            raise outcome
+        results[name] = outcome
+        progress.update(len(results), len(tasks), unit, name)
+    return {task.name: results[task.name] for task in tasks}
+
+
+def _guarded(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Errors meant for the user come back as values: Ray would wrap them in its own traceback."""
+    try:
+        return function(*arguments)
+    except BabelrayError as error:
+        return error

@@ -1,0 +1,252 @@
+"""A place where data lies: a local path or an `s3://bucket/key` URI, with the same few operations on both.
+
+Local writes are atomic (temporary name, then rename), as S3's are by nature. Endpoint and credentials come
+from the environment, as boto3 reads them; they are never part of a place, so they cannot reach a log or a
+manifest: a URI with a user name in it is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from babelray.errors import DataError, StorageError
+from babelray.storage import s3
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+STARTER = Path(__file__).resolve().parent.parent / "starter"
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """A file or folder, local or on S3.
+
+    >>> place = Place.parse("s3://corpora/cc100") / "de.txt"
+    >>> str(place), place.name, place.is_s3
+    ('s3://corpora/cc100/de.txt', 'de.txt', True)
+    """
+
+    uri: str
+
+    @classmethod
+    def parse(cls, text: str | os.PathLike[str]) -> Place:
+        """Read a place from a recipe or the command line; relative paths start at the current folder."""
+        text = os.fspath(text)
+        scheme, separator, rest = text.partition("://")
+        if separator and scheme == "s3":
+            s3.split(text)
+            return cls(text.rstrip("/"))
+        if separator and scheme == "file":
+            text = rest
+        elif separator:
+            raise StorageError(f"{scheme}:// is not supported", "Use a local path or an s3://bucket/key URI.")
+        if text.startswith("starter:"):
+            text = str(STARTER / text.removeprefix("starter:"))
+        if not text:
+            raise StorageError("an empty path names no place", "Give a local path or an s3://bucket/key URI.")
+        return cls(str(Path(text).expanduser().absolute()))
+
+    def __str__(self) -> str:
+        return self.uri
+
+    def __truediv__(self, name: str) -> Place:
+        return Place(f"{self.uri.rstrip('/')}/{name}")
+
+    @property
+    def is_s3(self) -> bool:
+        return self.uri.startswith("s3://")
+
+    @property
+    def name(self) -> str:
+        return PurePosixPath(self.uri).name
+
+    @property
+    def parent(self) -> Place:
+        return Place(self.uri.rpartition("/")[0])
+
+    @property
+    def path(self) -> Path:
+        """The local path; only for places that are local."""
+        if self.is_s3:
+            raise StorageError(f"{self} is not a local path", "This step needs a local folder.")
+        return Path(self.uri)
+
+    def filesystem(self) -> tuple[FileSystem, str]:
+        """What pyarrow and Ray Data need to read or write here."""
+        from pyarrow import fs
+
+        if self.is_s3:
+            return fs.S3FileSystem(), self.uri.removeprefix("s3://")
+        return fs.LocalFileSystem(), self.uri
+
+    def exists(self) -> bool:
+        """Whether a file or folder is here."""
+        with explained(self, "look at"):
+            return s3.exists(self.uri) if self.is_s3 else self.path.exists()
+
+    def is_file(self) -> bool:
+        with explained(self, "look at"):
+            return s3.is_object(self.uri) if self.is_s3 else self.path.is_file()
+
+    def files(self) -> list[str]:
+        """The names of all files below this folder, relative to it, sorted."""
+        with explained(self, "list"):
+            if self.is_s3:
+                return s3.list_below(self.uri)
+            return sorted(p.relative_to(self.path).as_posix() for p in self.path.rglob("*") if p.is_file())
+
+    def glob(self) -> list[Place]:
+        """The files that match this place read as a pattern; a pattern that matches nothing gives an empty list.
+
+        `*`, `?` and `[…]` are allowed in the last parts of the path; the fixed start is listed.
+        """
+        parts = self.uri.split("/")
+        first = next((i for i, part in enumerate(parts) if any(c in part for c in "*?[")), None)
+        if first is None:
+            return [self] if self.is_file() else []
+        root = Place("/".join(parts[:first]))
+        if not root.exists():
+            return []
+        pattern = parts[first:]
+        return [
+            root / name
+            for name in root.files()
+            if len(found := name.split("/")) == len(pattern)
+            and all(fnmatch(part, wanted) for part, wanted in zip(found, pattern, strict=True))
+        ]
+
+    def read_bytes(self) -> bytes:
+        with explained(self, "read"):
+            return s3.read(self.uri) if self.is_s3 else self.path.read_bytes()
+
+    def read_text(self) -> str:
+        data = self.read_bytes()
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = data[: error.start].count(b"\n") + 1
+            raise DataError(f"{self}, line {line}: not valid UTF-8", "Save the file as UTF-8.") from error
+
+    def read_json(self) -> Any:
+        try:
+            return json.loads(self.read_text())
+        except json.JSONDecodeError as error:
+            raise DataError(f"{self}, line {error.lineno}: not valid JSON ({error.msg})") from error
+
+    def write_bytes(self, data: bytes) -> None:
+        """Write a whole file, atomically: nobody ever sees half of it."""
+        with explained(self, "write"):
+            if self.is_s3:
+                s3.write(self.uri, data)
+                return
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex[:8]}")
+            try:
+                temporary.write_bytes(data)
+                os.replace(temporary, self.path)
+            finally:
+                temporary.unlink(missing_ok=True)
+
+    def write_text(self, text: str) -> None:
+        self.write_bytes(text.encode("utf-8"))
+
+    def write_json(self, value: Any) -> None:
+        self.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+    def digest(self) -> str:
+        """What identifies the content of this file: SHA-256 locally, the entity tag and size on S3."""
+        with explained(self, "read"):
+            if self.is_s3:
+                return s3.entity_tag(self.uri)
+            with self.path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def delete(self) -> None:
+        """Delete this file or folder, if it is there."""
+        with explained(self, "delete"):
+            if self.is_s3:
+                s3.delete_below(self.uri)
+            elif self.path.is_dir():
+                shutil.rmtree(self.path)
+            else:
+                self.path.unlink(missing_ok=True)
+
+    def move_to(self, target: Place, last: str) -> None:
+        """Give this folder another name, so that `last`, the file that marks it complete, is never there too early.
+
+        Locally that is one rename. S3 has none: the objects are copied on the server, `last` at the end.
+        """
+        with explained(target, "write"):
+            if self.is_s3:
+                s3.move(self.uri, target.uri, self.files(), last)
+                return
+            target.path.parent.mkdir(parents=True, exist_ok=True)
+            os.rename(self.path, target.path)
+
+    @contextlib.contextmanager
+    def local_output(self) -> Iterator[Path]:
+        """A local folder to fill; what is in it at the end of the block is then here."""
+        with explained(self, "write"):
+            if not self.is_s3:
+                self.path.mkdir(parents=True, exist_ok=True)
+                yield self.path
+                return
+            with tempfile.TemporaryDirectory(prefix="babelray-") as folder:
+                yield Path(folder)
+                for file in sorted(p for p in Path(folder).rglob("*") if p.is_file()):
+                    s3.upload(file, (self / file.relative_to(folder).as_posix()).uri)
+
+    @contextlib.contextmanager
+    def local_input(self) -> Iterator[Path]:
+        """This file or folder as a local path; a copy that lives as long as the block when it is on S3."""
+        with explained(self, "read"):
+            if not self.is_s3:
+                yield self.path
+                return
+            with tempfile.TemporaryDirectory(prefix="babelray-") as folder:
+                root = Path(folder) / self.name
+                if self.is_file():
+                    s3.download(self.uri, root)
+                else:
+                    for name in self.files():
+                        s3.download((self / name).uri, root / name)
+                yield root
+
+
+_REASONS = {
+    errno.ENOENT: ("it is not there", "Check the path."),
+    errno.EACCES: ("permission denied", "Check who owns it and its permissions."),
+    errno.EPERM: ("permission denied", "Check who owns it and its permissions."),
+    errno.EROFS: ("the file system is read-only", "Choose another place with `storage=…`."),
+    errno.ENOSPC: ("no space left on the device", "Free some space or choose another place with `storage=…`."),
+    errno.EDQUOT: ("the disk quota is used up", "Free some space or choose another place with `storage=…`."),
+    errno.ENOTDIR: ("a part of the path is a file, not a folder", "Check the path."),
+    errno.EISDIR: ("it is a folder, not a file", "Name the file."),
+}
+
+
+@contextlib.contextmanager
+def explained(place: Place | str, verb: str) -> Iterator[None]:
+    """Turn what the operating system or S3 says into a `StorageError` that a user understands."""
+    try:
+        yield
+    except OSError as error:
+        reason, remedy = _REASONS.get(error.errno or 0, (error.strerror or str(error), ""))
+        where = error.filename if isinstance(error.filename, str) else place
+        raise StorageError(f"cannot {verb} {where}: {reason}", remedy) from error
+    except s3.errors() as error:
+        reason, remedy = s3.explain(error)
+        raise StorageError(f"cannot {verb} {place}: {reason}", remedy) from error

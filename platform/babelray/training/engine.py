@@ -1,0 +1,87 @@
+"""DeepSpeed around a mixture of objectives, on CPUs (gloo) and GPUs (nccl) alike."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+    from babelray.objectives.objective import Batch, Objective
+    from babelray.training.config import TrainingConfig
+
+
+class Mixture(nn.Module):
+    """All objectives on one model, in one forward pass, so that every ZeRO stage sees one call a step."""
+
+    def __init__(self, model: PreTrainedModel, objectives: list[Objective]) -> None:
+        super().__init__()
+        self.model = model
+        self.objectives = objectives
+
+    def forward(self, batches: dict[str, Batch]) -> tuple[Tensor, dict[str, Tensor]]:
+        """The weighted sum, and each loss by itself."""
+        losses = {o.kind: o.loss(self.model, batches[o.kind]) for o in self.objectives}
+        total = torch.stack([o.weight * losses[o.kind] for o in self.objectives]).sum()
+        return total, {kind: loss.detach() for kind, loss in losses.items()}
+
+
+def deepspeed_config(config: TrainingConfig) -> dict[str, Any]:
+    """DeepSpeed's own configuration for ours."""
+    warmup = round(config.warmup * config.steps)
+    return {
+        "train_micro_batch_size_per_gpu": 1,  # objectives make their own batches; DeepSpeed only asks for a number
+        "gradient_accumulation_steps": 1,
+        "gradient_clipping": config.clip,
+        "zero_optimization": {"stage": config.zero_stage},
+        "bf16": {"enabled": config.precision == "bf16"},
+        "optimizer": {
+            "type": "AdamW",
+            "params": {"lr": config.learning_rate, "weight_decay": config.weight_decay, "torch_adam": True},
+        },
+        "scheduler": {
+            "type": "WarmupDecayLR",
+            "params": {
+                "warmup_min_lr": 0.0,
+                "warmup_max_lr": config.learning_rate,
+                "warmup_num_steps": max(1, warmup),
+                "total_num_steps": config.steps,
+                "warmup_type": "linear",
+            },
+        },
+        "steps_per_print": 10**9,
+    }
+
+
+def start_engine(mixture: Mixture, config: TrainingConfig) -> Any:
+    """A DeepSpeed engine in the process group that Ray Train has made."""
+    deepspeed = _import_deepspeed()
+    decayed = [p for p in mixture.parameters() if p.requires_grad and p.ndim > 1]
+    others = [p for p in mixture.parameters() if p.requires_grad and p.ndim <= 1]
+    groups = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
+    engine, _, _, _ = deepspeed.initialize(
+        model=mixture, model_parameters=[g for g in groups if g["params"]], config=deepspeed_config(config)
+    )
+    return engine
+
+
+def _import_deepspeed() -> Any:
+    """Import DeepSpeed so that it starts on a machine without a GPU as quickly as on one with.
+
+    On CPUs it would compile `deepspeed_shm_comm` for minutes, which only inference uses: we tell it not to.
+    """
+    if not torch.cuda.is_available():
+        os.environ.setdefault("DS_ACCELERATOR", "cpu")
+    import logging
+
+    import deepspeed
+
+    logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
+    if not torch.cuda.is_available():
+        vars(deepspeed.ops)["__compatible_ops__"] = {"deepspeed_shm_comm": False}
+    return deepspeed

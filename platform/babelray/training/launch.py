@@ -1,0 +1,154 @@
+"""Starting workers with Ray Train, and what a worker can say while it works."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from babelray import cluster
+from babelray.errors import BabelrayError, ClusterError
+
+if TYPE_CHECKING:
+    from ray.train import Checkpoint
+
+    from babelray.progress import Progress
+    from babelray.storage import Place
+
+
+@dataclass
+class Worker:
+    """One worker's view of the run. What it says goes to the driver, which shows and tracks it."""
+
+    mailbox: Any
+    rank: int
+    count: int
+    _said: float = field(default=0.0, init=False)
+
+    def progress(self, done: float, total: float, unit: str, note: str) -> None:
+        """Progress of this worker; sent at most three times a second."""
+        now = time.monotonic()
+        if now - self._said > 0.3 or done >= total:
+            self._said = now
+            event = {"kind": "progress", "rank": self.rank, "done": done, "total": total, "unit": unit, "note": note}
+            self._send(event)
+
+    def metrics(self, step: int, values: Mapping[str, float]) -> None:
+        """Figures of a step, from the first worker only."""
+        if self.rank == 0:
+            self._send({"kind": "metrics", "step": step, "values": dict(values)})
+
+    def say(self, text: str) -> None:
+        self._send({"kind": "say", "text": text})
+
+    def _send(self, event: cluster.Event) -> None:
+        self.mailbox.put.remote(event)
+
+    def checkpoint(self, folder: str, step: int) -> None:
+        """Hand this worker's part of a checkpoint to Ray Train; returns when it is stored."""
+        import ray.train
+
+        ray.train.report({"step": step}, checkpoint=ray.train.Checkpoint.from_directory(folder))
+
+    @contextlib.contextmanager
+    def last_checkpoint(self) -> Iterator[str | None]:
+        """A local folder with the last complete checkpoint of this run, or None."""
+        import ray.train
+
+        checkpoint = ray.train.get_checkpoint()
+        if checkpoint is None:
+            yield None
+            return
+        with checkpoint.as_directory() as folder:
+            yield folder
+
+
+def run_workers(
+    function: Callable[[Worker], None],
+    workers: int,
+    storage: Place,
+    max_failures: int,
+    progress: Progress,
+    track: Callable[[Mapping[str, float], int], None],
+    say: Callable[[str], None] = lambda text: None,
+) -> Checkpoint | None:
+    """Run a function on workers until all are done; return the last checkpoint that they left in `storage`.
+
+    A worker that is lost is replaced up to `max_failures` times, from the last checkpoint; so does the same call
+    made again after the driver was lost. An error that Babelray raised on purpose ends the run at once.
+    """
+    import ray
+    from ray.train import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
+    from ray.train.torch import TorchTrainer
+    from ray.train.v2.api.exceptions import TrainingFailedError
+
+    where: dict[int, tuple[float, float]] = {}
+    errors: list[BabelrayError] = []
+
+    def receive(event: cluster.Event) -> None:
+        if event["kind"] == "progress":
+            where[event["rank"]] = (event["done"], event["total"])
+            done, total = _joined(where, event["unit"])
+            progress.update(done, total, event["unit"], event["note"])
+        elif event["kind"] == "metrics":
+            track(event["values"], event["step"])
+        elif event["kind"] == "say":
+            say(event["text"])
+        elif event["kind"] == "error":
+            errors.append(event["error"])
+
+    resources = ray.cluster_resources()
+    use_gpu = resources.get("GPU", 0) >= workers
+    cpus = min(1.0, resources.get("CPU", 1) / (2 * workers))
+    with cluster.mailbox(receive) as mailbox:
+        trainer = TorchTrainer(
+            _run,
+            train_loop_config={"function": function, "mailbox": mailbox},
+            scaling_config=ScalingConfig(num_workers=workers, use_gpu=use_gpu, resources_per_worker={"CPU": cpus}),
+            run_config=RunConfig(
+                storage_path=str(storage),
+                name="workers",
+                checkpoint_config=CheckpointConfig(num_to_keep=2),
+                failure_config=FailureConfig(max_failures=max_failures),
+            ),
+        )
+        try:
+            result = trainer.fit()
+        except TrainingFailedError as error:
+            if errors:
+                raise errors[0] from None
+            raise ClusterError(
+                f"the workers failed: {_last_line(error)}",
+                "Run the same command again to go on from the last checkpoint; --debug shows the workers' own output.",
+            ) from error
+    if errors:
+        raise errors[0]
+    return result.checkpoint
+
+
+def _joined(where: Mapping[int, tuple[float, float]], unit: str) -> tuple[float, float]:
+    """Steps are the same on every worker; anything else (sentences, words) adds up."""
+    if unit == "steps":
+        return next(iter(where.values()))
+    return sum(done for done, _ in where.values()), sum(total for _, total in where.values())
+
+
+def _last_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1][:300] if lines else type(error).__name__
+
+
+def _run(config: dict[str, Any]) -> None:
+    """What Ray Train calls on every worker."""
+    import ray
+    import ray.train
+
+    context = ray.train.get_context()
+    worker = Worker(config["mailbox"], context.get_world_rank(), context.get_world_size())
+    try:
+        config["function"](worker)
+    except BabelrayError as error:
+        # Not raised: Ray Train would start the worker again, and the error would come again.
+        ray.get(worker.mailbox.put.remote({"kind": "error", "error": error}))
