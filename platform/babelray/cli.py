@@ -85,12 +85,13 @@ def _run(path: str, overrides: list[str] | None, until: str | None, dry_run: boo
     if dry_run:
         _show_plan(recipe, until)
         return
+    dashboard_command = _dashboard_command(recipe)  # before the run: MLflow sets MLFLOW_TRACKING_URI itself
     done = pipeline.run(recipe, console, until, force)
     if "evaluate" in done:
         _show_scores(recipe, done)
     if "report" in done:
         console.print(f"\nReport:    {done['report'].place / 'report.html'}", soft_wrap=True, highlight=False)
-    console.print(f"Dashboard: {_dashboard_command(recipe)}", soft_wrap=True, highlight=False)
+    console.print(f"Dashboard: {dashboard_command}", soft_wrap=True, highlight=False)
 
 
 def _dashboard_command(recipe: Recipe) -> str:
@@ -129,7 +130,7 @@ def _show_scores(recipe: Recipe, done: dict[str, Artifact]) -> None:
     table = Table(title=f"{recipe.name}: before → after, %", title_justify="left", title_style="bold")
     for heading in ("", "language"):
         table.add_column(heading)
-    for heading in ("retrieval", "after", "change", "BLI P@1", "after", "change"):
+    for heading in ("retrieval", "after", "change", "words", "after", "change", "vectors", "after", "change"):
         table.add_column(heading, justify="right")
     columns: dict[str, list[float]] = {}
     for code in (code for code in languages if code != recipe.hub):
@@ -149,6 +150,12 @@ def _show_scores(recipe: Recipe, done: dict[str, Artifact]) -> None:
     table.add_row("", "mean", *(cell for cells in means for cell in cells), style="bold")
     console.print()
     console.print(table)
+    console.print(
+        "retrieval: held-out sentences that find their translation (encoder). words: held-out words that do, encoded "
+        "alone (encoder).\nvectors: held-out words that do, by static vectors, as extracted and mapped to the hub.",
+        style="dim",
+        highlight=False,
+    )
 
 
 def _cells(before: float | None, after: float | None) -> list[str]:

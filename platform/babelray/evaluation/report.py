@@ -25,8 +25,14 @@ TASKS = {
         "Share of held-out sentences whose nearest neighbour in the other language is their translation, both "
         "directions averaged. Before: the encoder the run started from. After: the aligned encoder.",
     ),
+    "words": (
+        "Word translation by the encoder",
+        "p1",
+        "Share of held-out words whose nearest word in the hub (CSLS) is a translation, every word encoded alone. "
+        "Before: the encoder the run started from. After: the aligned encoder.",
+    ),
     "bli": (
-        "Word translation (BLI)",
+        "Word translation by static vectors",
         "p1",
         "Share of held-out words whose nearest word in the hub (CSLS) is a translation. Before: the static vectors as "
         "extracted. After: mapped into the hub's space.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from babelray.objectives.contrastive import Contrastive
 from babelray.objectives.mlm import Mlm
 from babelray.objectives.static_dcca import StaticDcca
 from babelray.objectives.transport import Transport
@@ -11,7 +12,12 @@ from babelray.objectives.transport import Transport
 if TYPE_CHECKING:
     from babelray.objectives.objective import Materials, Objective
 
-OBJECTIVES: dict[str, Any] = {"mlm": Mlm, "static-dcca": StaticDcca, "transport": Transport}
+OBJECTIVES: dict[str, Any] = {
+    "contrastive": Contrastive,
+    "mlm": Mlm,
+    "static-dcca": StaticDcca,
+    "transport": Transport,
+}
 
 
 def build_objective(config: Any, materials: Materials) -> Objective:

@@ -17,17 +17,15 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from pydantic import Field
 
-from babelray.config import Config
-from babelray.objectives.objective import Batch, Materials, Objective, language_shares
+from babelray.objectives.objective import Batch, Materials, Objective, ObjectiveConfig, language_shares
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
 
-class MlmConfig(Config):
+class MlmConfig(ObjectiveConfig):
     kind: Literal["mlm"] = "mlm"
-    weight: float = Field(1.0, gt=0)
     batch_size: int = Field(32, ge=1)
     """Sentences per worker and step."""
     mask: float = Field(0.15, gt=0, lt=1)
@@ -75,7 +73,7 @@ class Mlm(Objective):
     """MLM on the sentences of all languages, drawn by temperature."""
 
     def __init__(self, config: MlmConfig, materials: Materials) -> None:
-        super().__init__(config.kind, config.weight, materials)
+        super().__init__(config, materials)
         self.config = config
         self.texts = [materials.sentences(code) for code in materials.languages]
         self.shares = language_shares([len(texts) for texts in self.texts], config.temperature)

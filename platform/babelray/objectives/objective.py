@@ -11,12 +11,29 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from pydantic import Field
+
+from babelray.config import Config
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 Batch = dict[str, "Tensor"]
+
+
+class ObjectiveConfig(Config):
+    """What every objective's config has."""
+
+    kind: str
+    name: str | None = None
+    """What it is called in logs and plots, when a kind is used twice; the kind by default."""
+    weight: float = Field(1.0, gt=0)
+    """Its share of the sum that is minimised."""
+
+    @property
+    def label(self) -> str:
+        return self.name or self.kind
 
 
 class Materials(Protocol):
@@ -34,6 +51,9 @@ class Materials(Protocol):
     def parallel(self, code: str) -> tuple[list[str], list[str]]:
         """Training sentences of a language and their translations in the hub."""
 
+    def dictionary(self, code: str) -> tuple[list[str], list[str]]:
+        """Training words of a language and their translations in the hub."""
+
     def vectors(self, code: str) -> tuple[list[str], Tensor]:
         """Aligned word vectors of a language."""
 
@@ -44,14 +64,14 @@ class Materials(Protocol):
 class Objective(ABC):
     """A training loss with its data."""
 
-    def __init__(self, kind: str, weight: float, materials: Materials) -> None:
-        self.kind = kind
-        self.weight = weight
+    def __init__(self, config: ObjectiveConfig, materials: Materials) -> None:
+        self.label = config.label
+        self.weight = config.weight
         self.materials = materials
 
     def generator(self, step: int) -> np.random.Generator:
         """The random numbers of this objective at this step on this worker."""
-        return np.random.default_rng([self.materials.seed, zlib.crc32(self.kind.encode()), step, self.materials.rank])
+        return np.random.default_rng([self.materials.seed, zlib.crc32(self.label.encode()), step, self.materials.rank])
 
     @abstractmethod
     def batch(self, step: int) -> Batch:

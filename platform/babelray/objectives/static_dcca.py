@@ -18,17 +18,15 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from babelray.config import Config
-from babelray.objectives.objective import Batch, Materials, Objective, language_shares
+from babelray.objectives.objective import Batch, Materials, Objective, ObjectiveConfig, language_shares
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
 
-class StaticDccaConfig(Config):
+class StaticDccaConfig(ObjectiveConfig):
     kind: Literal["static-dcca"] = "static-dcca"
-    weight: float = Field(1.0, gt=0)
     batch_size: int = Field(512, ge=2)
     """Words per worker and step; several times the width of the encoder, or everything correlates."""
     shrinkage: float = Field(0.1, gt=0, le=1)
@@ -62,7 +60,7 @@ class StaticDcca(Objective):
     """Words of all languages against their aligned static vectors."""
 
     def __init__(self, config: StaticDccaConfig, materials: Materials) -> None:
-        super().__init__(config.kind, config.weight, materials)
+        super().__init__(config, materials)
         self.config = config
         self.vectors = [materials.vectors(code) for code in materials.languages]
         self.shares = language_shares([len(words) for words, _ in self.vectors], config.temperature)

@@ -19,17 +19,15 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from babelray.config import Config
-from babelray.objectives.objective import Batch, Materials, Objective, language_shares
+from babelray.objectives.objective import Batch, Materials, Objective, ObjectiveConfig, language_shares
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
 
-class TransportConfig(Config):
+class TransportConfig(ObjectiveConfig):
     kind: Literal["transport"] = "transport"
-    weight: float = Field(1.0, gt=0)
     batch_size: int = Field(24, ge=1)
     """Sentence pairs per worker and step."""
     blur: float = Field(0.05, gt=0)
@@ -66,7 +64,7 @@ class Transport(Objective):
     """Sinkhorn divergence on parallel text of all languages with the hub."""
 
     def __init__(self, config: TransportConfig, materials: Materials) -> None:
-        super().__init__(config.kind, config.weight, materials)
+        super().__init__(config, materials)
         self.config = config
         self.pairs = [materials.parallel(code) for code in materials.languages if code != materials.hub]
         self.shares = language_shares([len(source) for source, _ in self.pairs], config.temperature)

@@ -37,21 +37,20 @@ class EvaluateStage(Stage[Settings]):
         if not others:
             raise DataError("there is only one language: nothing can be compared", "List at least two languages.")
         tasks = [
-            Task("retrieval/before", _retrieval, (settings, others, job.source("encoder") / "encoder", corpus)),
-            Task("retrieval/after", _retrieval, (settings, others, job.source("pretrain") / "encoder", corpus)),
-            Task("bli/before", _bli, (settings, others, job.source("extract"), corpus)),
-            Task("bli/after", _bli, (settings, others, job.source("align"), corpus)),
+            Task("encoder/before", _encoder_scores, (settings, others, job.source("encoder") / "encoder", corpus)),
+            Task("encoder/after", _encoder_scores, (settings, others, job.source("pretrain") / "encoder", corpus)),
+            Task("vectors/before", _vector_scores, (settings, others, job.source("extract"), corpus)),
+            Task("vectors/after", _vector_scores, (settings, others, job.source("align"), corpus)),
         ]
-        results = run_tasks(tasks, job.progress, "tasks")
-        scores: dict[str, dict[str, Any]] = {"retrieval": {}, "bli": {}}
-        for name, values in results.items():
-            task, when = name.split("/")
-            scores[task][when] = values
+        scores: dict[str, dict[str, Any]] = {task: {} for task in MEASURE}
+        for name, tables in run_tasks(tasks, job.progress, "tasks").items():
+            for task, by_language in tables.items():
+                scores[task][name.rpartition("/")[2]] = by_language
         (job.out / "scores.json").write_json(scores)
         return averages(scores)
 
 
-MEASURE = {"retrieval": "mean", "bli": "p1"}
+MEASURE = {"retrieval": "mean", "words": "p1", "bli": "p1"}
 """The measure that stands for a task in tables."""
 
 
@@ -65,39 +64,52 @@ def averages(scores: dict[str, dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def _retrieval(settings: Settings, others: list[str], encoder: Place, corpus: Place) -> dict[str, Any]:
+def _encoder_scores(settings: Settings, others: list[str], encoder: Place, corpus: Place) -> dict[str, Any]:
+    """Sentence retrieval, and translation of words that are encoded alone."""
     from babelray.encoder.load import load_encoder, load_tokenizer, resolve_layer
     from babelray.encoder.pool import encode_sentences
+    from babelray.evaluation.bli import bli
     from babelray.evaluation.retrieval import retrieval_accuracy
-    from babelray.lexicon.pairs import read_pairs
+    from babelray.text.corpus import read_vocabulary
+    from babelray.vectors.word_vectors import WordVectors
 
     with encoder.local_input() as folder:
         tokenizer, model = load_tokenizer(str(folder)), load_encoder(str(folder))
     layer = resolve_layer(settings.evaluate.layer, model.config.num_hidden_layers)
-    scores: dict[str, Any] = {}
-    for code in others:
-        place = corpus / "parallel" / f"{code}-{settings.hub}.parquet"
-        pairs = read_pairs(place, "test") if place.exists() else []
-        if not pairs:
-            continue
-        sides = ([pair.source for pair in pairs], [pair.target for pair in pairs])
-        source, target = (
-            encode_sentences(model, tokenizer, side, layer, settings.evaluate.batch_tokens) for side in sides
-        )
-        scores[code] = retrieval_accuracy(source, target) | {"sentences": len(pairs)}
+
+    def encode(texts: list[str]) -> Any:
+        return encode_sentences(model, tokenizer, texts, layer, settings.evaluate.batch_tokens)
+
+    def alone(code: str, words: list[str]) -> WordVectors:
+        counts = dict.fromkeys(words, 0) | read_vocabulary(corpus, code)
+        return WordVectors(list(counts), encode(list(counts)), list(counts.values()))
+
+    scores: dict[str, Any] = {"retrieval": {}, "words": {}}
+    sentences = {code: _test_pairs(corpus, "parallel", code, settings.hub) for code in others}
+    for code, pairs in sentences.items():
+        if pairs:
+            accuracy = retrieval_accuracy(encode([source for source, _ in pairs]), encode([target for _, target in pairs]))
+            scores["retrieval"][code] = accuracy | {"sentences": len(pairs)}
+    words = {code: _test_pairs(corpus, "dictionary", code, settings.hub) for code in others}
+    hub = alone(settings.hub, [target for pairs in words.values() for _, target in pairs])
+    for code, pairs in words.items():
+        if pairs:
+            scores["words"][code] = bli(alone(code, [source for source, _ in pairs]), hub, pairs)
     return scores
 
 
-def _bli(settings: Settings, others: list[str], vectors: Place, corpus: Place) -> dict[str, Any]:
+def _vector_scores(settings: Settings, others: list[str], vectors: Place, corpus: Place) -> dict[str, Any]:
+    """Translation of words by their static vectors."""
     from babelray.evaluation.bli import bli
-    from babelray.lexicon.pairs import read_pairs
     from babelray.vectors.word_vectors import WordVectors
 
     hub = WordVectors.load(vectors / "vectors" / settings.hub)
-    scores: dict[str, Any] = {}
-    for code in others:
-        place = corpus / "dictionary" / f"{code}-{settings.hub}.parquet"
-        pairs = [(pair.source, pair.target) for pair in read_pairs(place, "test")] if place.exists() else []
-        if pairs:
-            scores[code] = bli(WordVectors.load(vectors / "vectors" / code), hub, pairs)
-    return scores
+    pairs = {code: _test_pairs(corpus, "dictionary", code, settings.hub) for code in others}
+    return {"bli": {c: bli(WordVectors.load(vectors / "vectors" / c), hub, pairs[c]) for c in others if pairs[c]}}
+
+
+def _test_pairs(corpus: Place, kind: str, code: str, hub: str) -> list[tuple[str, str]]:
+    from babelray.lexicon.pairs import read_pairs
+
+    place = corpus / kind / f"{code}-{hub}.parquet"
+    return [(pair.source, pair.target) for pair in read_pairs(place, "test")] if place.exists() else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,7 @@ def build_corpus(
             return {"code": language.code, "statistics": [], "error": [error.problem, error.remedy]}
         return {"code": language.code, "statistics": list(statistics.items()), "error": []}
 
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
     dataset = ray.data.from_items(rows, override_num_blocks=len(rows)).map(build, num_cpus=0.5)
     found: dict[str, dict[str, int]] = {}

@@ -181,6 +181,7 @@ class Sender:
             "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
             "MLFLOW_DISABLE_TELEMETRY": "true",
             "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+            "MLFLOW_LOGGING_LEVEL": "ERROR",
         }
         for name, value in defaults.items():
             os.environ.setdefault(name, value)

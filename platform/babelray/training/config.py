@@ -7,17 +7,18 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from babelray.config import Config
+from babelray.objectives.contrastive import ContrastiveConfig
 from babelray.objectives.mlm import MlmConfig
 from babelray.objectives.static_dcca import StaticDccaConfig
 from babelray.objectives.transport import TransportConfig
 
-ObjectiveConfig = Annotated[MlmConfig | StaticDccaConfig | TransportConfig, Field(discriminator="kind")]
+AnyObjective = Annotated[ContrastiveConfig | MlmConfig | StaticDccaConfig | TransportConfig, Field(discriminator="kind")]
 
 
 class TrainingConfig(Config):
     """A training run on Ray Train and DeepSpeed. Batch sizes are per worker and step."""
 
-    objectives: list[ObjectiveConfig] = Field(min_length=1)
+    objectives: list[AnyObjective] = Field(min_length=1)
     """The losses, summed with their weights."""
     steps: int = Field(7500, ge=1)
     learning_rate: float = Field(5e-5, gt=0)
@@ -38,8 +39,8 @@ class TrainingConfig(Config):
 
     @field_validator("objectives")
     @classmethod
-    def _each_kind_once(cls, objectives: list[ObjectiveConfig]) -> list[ObjectiveConfig]:
-        kinds = [objective.kind for objective in objectives]
-        if len(set(kinds)) < len(kinds):
-            raise ValueError(f"each kind of objective may be given once (given: {', '.join(kinds)})")
+    def _names_are_unique(cls, objectives: list[AnyObjective]) -> list[AnyObjective]:
+        labels = [objective.label for objective in objectives]
+        if len(set(labels)) < len(labels):
+            raise ValueError(f"two objectives have the same name ({', '.join(labels)}): give each a `name`")
         return objectives

@@ -26,9 +26,9 @@ class Mixture(nn.Module):
 
     def forward(self, batches: dict[str, Batch]) -> tuple[Tensor, dict[str, Tensor]]:
         """The weighted sum, and each loss by itself."""
-        losses = {o.kind: o.loss(self.model, batches[o.kind]) for o in self.objectives}
-        total = torch.stack([o.weight * losses[o.kind] for o in self.objectives]).sum()
-        return total, {kind: loss.detach() for kind, loss in losses.items()}
+        losses = {o.label: o.loss(self.model, batches[o.label]) for o in self.objectives}
+        total = torch.stack([o.weight * losses[o.label] for o in self.objectives]).sum()
+        return total, {label: loss.detach() for label, loss in losses.items()}
 
 
 def deepspeed_config(config: TrainingConfig) -> dict[str, Any]:

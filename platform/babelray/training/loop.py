@@ -33,7 +33,7 @@ def train(config: TrainingConfig, worker: Worker, materials: ArtifactMaterials) 
     worker.progress(step, config.steps, "steps", "")
 
     while step < config.steps:
-        batches = {o.kind: _to(o.batch(step), engine.device) for o in objectives}
+        batches = {o.label: _to(o.batch(step), engine.device) for o in objectives}
         total, losses = engine(batches)
         engine.backward(total)
         engine.step()

@@ -42,9 +42,16 @@ class ArtifactMaterials:
         return read_sentences(self.corpus, code)["text"].to_pylist()
 
     def parallel(self, code: str) -> tuple[list[str], list[str]]:
-        place = self.corpus / "parallel" / f"{code}-{self.hub}.parquet"
+        return self._pairs("parallel", code)
+
+    def dictionary(self, code: str) -> tuple[list[str], list[str]]:
+        return self._pairs("dictionary", code)
+
+    def _pairs(self, kind: str, code: str) -> tuple[list[str], list[str]]:
+        place = self.corpus / kind / f"{code}-{self.hub}.parquet"
         if not place.exists():
-            raise DataError("an objective needs parallel text", "Name it in the recipe under `corpus.parallel`.")
+            named = {"parallel": "parallel text", "dictionary": "a dictionary"}[kind]
+            raise DataError(f"an objective needs {named}", f"Name it in the recipe under `corpus.{kind}`.")
         pairs = read_pairs(place, "train")
         return [pair.source for pair in pairs], [pair.target for pair in pairs]
 
