@@ -144,7 +144,9 @@ def _show_scores(recipe: Recipe, done: dict[str, Artifact]) -> None:
         table.add_row(code, languages[code].name, *cells)
     table.add_section()
     means = [
-        _cells(*(fmean(columns[f"{task}/{when}"]) if f"{task}/{when}" in columns else None for when in ("before", "after")))
+        _cells(
+            *(fmean(columns[f"{task}/{when}"]) if f"{task}/{when}" in columns else None for when in ("before", "after"))
+        )
         for task in MEASURE
     ]
     table.add_row("", "mean", *(cell for cells in means for cell in cells), style="bold")

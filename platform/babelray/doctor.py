@@ -39,8 +39,6 @@ def examine(storage: str) -> Iterator[Check]:
 
 def check_python() -> Check:
     version = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info < (3, 11):
-        return Check("python", "error", f"Python {version}", "Babelray needs Python 3.11 or newer.")
     return Check("python", "ok", f"Python {version}, {os.cpu_count()} cores")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import types
 import typing
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ class Recipe(Config):
     """What the run is called: in the report, and as the MLflow experiment unless `experiment` says otherwise."""
     languages: list[str] = Field(min_length=1)
     """Codes of the languages, `babelray languages` lists them."""
-    extra_languages: list[Language] = []
+    extra_languages: list[Language] = Field(default_factory=list)
     """Languages beyond the 40, or other settings for one of them."""
     hub: str = "en"
     """The language that all others are mapped to and compared with."""
@@ -61,7 +62,7 @@ class Recipe(Config):
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
-def load_recipe(path: str | Path, overrides: typing.Sequence[str] = ()) -> Recipe:
+def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """Read a recipe and apply dotted overrides such as `pretrain.steps=200`; values are read as YAML."""
     data = _read_yaml(Path(path))
     for override in overrides:
@@ -93,7 +94,9 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         raise RecipeError(f"there is no recipe at {path}", remedy) from None
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not valid UTF-8"
-        raise RecipeError(f"cannot read the recipe {path}: {reason}", "Check that it is a readable text file.") from None
+        raise RecipeError(
+            f"cannot read the recipe {path}: {reason}", "Check that it is a readable text file."
+        ) from None
     try:
         data = yaml.load(text, Loader=_StrictLoader)  # a SafeLoader: no Python objects
     except yaml.YAMLError as error:
@@ -146,40 +149,49 @@ def _describe_one(problem: Any) -> str:
     cause = problem.get("ctx", {}).get("error")
     if isinstance(cause, BabelrayError):
         return str(cause)
-    # The tag of a union stands in pydantic's path but not in the recipe: leave it out.
-    location = [part for part in problem["loc"] if not (isinstance(part, str) and part.startswith("kind="))]
-    path = ".".join(str(part) for part in location) or "recipe"
+    shown, known = _follow(problem["loc"])
+    path = ".".join(map(str, shown)) or "recipe"
     if problem["type"] == "extra_forbidden":
-        known = _keys_at(Recipe, problem["loc"][:-1])
-        near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
-        return f"{path}: unknown key" + (f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known)}")
+        near = difflib.get_close_matches(str(shown[-1]), known, n=1, cutoff=0.5)
+        return f"{path}: unknown key" + (
+            f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known)}"
+        )
     if problem["type"] == "missing":
         return f"{path}: this key is required"
     message = problem["msg"].removeprefix("Value error, ")
     given = problem.get("input")
-    shown = f" (given: {given!r})" if isinstance(given, (str, int, float, bool)) else ""
-    return f"{path}: {message[:1].lower()}{message[1:]}{shown}"
+    value = f" (given: {given!r})" if isinstance(given, (str, int, float, bool)) else ""
+    return f"{path}: {message[:1].lower()}{message[1:]}{value}"
 
 
-def _keys_at(model: Any, location: tuple[int | str, ...]) -> list[str]:
-    """The keys that are allowed at a place in the recipe."""
-    models = [model]
+def _follow(location: Sequence[int | str]) -> tuple[list[int | str], list[str]]:
+    """The path as it stands in the recipe, and the keys that are known beside its last part.
+
+    Pydantic's own path also holds the tag of a union (`objectives.0.mlm.mask`), which no recipe has.
+    """
+    shown: list[int | str] = []
+    beside: list[type[BaseModel]] = []
+    models: list[type[BaseModel]] = [Recipe]
     for part in location:
-        following: list[Any] = []
-        for candidate in models:
-            if not isinstance(part, int) and part in candidate.model_fields:
-                following += _models_in(candidate.model_fields[part].annotation)
-            else:  # a position in a list, or the tag of a union: the models below are already there
-                following += [m for m in models if part in (m.model_fields.get("kind") and _tags(m) or ())] or [candidate]
-        models = following
-    return sorted({name for m in models for name in m.model_fields})
+        tagged = [model for model in models if part in _tags(model)]
+        if tagged and not isinstance(part, int):
+            models = tagged
+            continue
+        shown.append(part)
+        if not isinstance(part, int):
+            beside = models
+            models = [m for model in models if part in model.model_fields for m in _models_in(model, part)]
+    return shown, sorted({name for model in beside for name in model.model_fields})
 
 
 def _tags(model: type[BaseModel]) -> tuple[Any, ...]:
-    return typing.get_args(model.model_fields["kind"].annotation)
+    return typing.get_args(model.model_fields["kind"].annotation) if "kind" in model.model_fields else ()
 
 
-def _models_in(annotation: Any) -> list[Any]:
-    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
-        return [annotation] if issubclass(annotation, BaseModel) else []
-    return [model for argument in typing.get_args(annotation) for model in _models_in(argument)]
+def _models_in(model: type[BaseModel], field: str) -> list[type[BaseModel]]:
+    def walk(annotation: Any) -> list[type[BaseModel]]:
+        if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+            return [annotation] if issubclass(annotation, BaseModel) else []
+        return [found for argument in typing.get_args(annotation) for found in walk(argument)]
+
+    return walk(model.model_fields[field].annotation)

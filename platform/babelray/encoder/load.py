@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from babelray.errors import DataError
@@ -63,22 +65,15 @@ def resolve_layer(layer: int, count: int) -> int:
     return resolved
 
 
-class _explained:
+@contextlib.contextmanager
+def _explained(path: str) -> Iterator[None]:
     """Turn what transformers raises on a bad folder or name into an error for the user."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (OSError, ValueError)):
-            local = os.path.isdir(self.path)
-            remedy = (
-                "The folder must hold config.json, model.safetensors and tokenizer.json, as save_pretrained writes them."
-                if local
-                else "Check the name; where no model hub can be reached, give a local folder."
-            )
-            first = str(error).strip().splitlines()[0][:200]
-            raise DataError(f"cannot load the encoder {self.path}: {first}", remedy) from error
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        if Path(path).is_dir():
+            remedy = "It must hold config.json, model.safetensors and tokenizer.json, as save_pretrained writes them."
+        else:
+            remedy = "Check the name; where no model hub can be reached, give a local folder."
+        first = str(error).strip().splitlines()[0][:200]
+        raise DataError(f"cannot load the encoder {path}: {first}", remedy) from error

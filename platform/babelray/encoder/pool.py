@@ -42,7 +42,7 @@ def token_budget_batches(lengths: Sequence[int], budget: int) -> Iterator[list[i
 def hidden_states(model: PreTrainedModel, ids_BT: Tensor, mask_BT: Tensor, layer: int) -> Tensor:
     """The vectors of one layer; 0 is the embedding layer."""
     output = model(input_ids=ids_BT, attention_mask=mask_BT, output_hidden_states=True)
-    return output.hidden_states[layer]  # type: ignore[no-any-return]
+    return output.hidden_states[layer]
 
 
 @torch.inference_mode()

@@ -83,7 +83,8 @@ def _headline(data: ReportData) -> str:
         f"<small>{others} compared with {_text(data.languages[data.hub].name)}</small></div>"
     )
     cards.append(
-        f'<div class="card"><span>Time</span><b>{seconds:,.0f} s</b><small>in {len(data.manifests)} stages</small></div>'
+        f'<div class="card"><span>Time</span><b>{seconds:,.0f} s</b>'
+        f"<small>in {len(data.manifests)} stages</small></div>"
     )
     return f'<h1>{_text(data.name)}</h1><p class="lead">Babelray report</p><div class="cards">{"".join(cards)}</div>'
 

@@ -21,4 +21,4 @@ OBJECTIVES: dict[str, Any] = {
 
 
 def build_objective(config: Any, materials: Materials) -> Objective:
-    return OBJECTIVES[config.kind](config, materials)  # type: ignore[no-any-return]
+    return OBJECTIVES[config.kind](config, materials)

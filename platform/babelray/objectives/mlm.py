@@ -65,7 +65,7 @@ def language_modelling_head(model: PreTrainedModel) -> PreTrainedModel:
     """The part of a masked language model above the encoder, as the BERT and RoBERTa families name it."""
     for name in ("lm_head", "cls"):
         if hasattr(model, name):
-            return getattr(model, name)  # type: ignore[no-any-return]
+            return getattr(model, name)
     raise TypeError(f"{type(model).__name__} has no language-modelling head that is known here")
 
 

@@ -39,12 +39,14 @@ class ObjectiveConfig(Config):
 class Materials(Protocol):
     """What objectives draw from; read when first asked for."""
 
-    tokenizer: PreTrainedTokenizerBase
     languages: list[str]
     hub: str
     seed: int
     rank: int
     max_tokens: int
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase: ...
 
     def sentences(self, code: str) -> list[str]: ...
 

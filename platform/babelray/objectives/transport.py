@@ -51,7 +51,7 @@ def sinkhorn_divergence(
 
     divergence = SamplesLoss("sinkhorn", p=p, blur=blur, debias=True, backend="tensorized")
     weights = [mask / mask.sum(1, keepdim=True) for mask in (source_mask_BS.float(), target_mask_BT.float())]
-    return divergence(weights[0], source_BSD.float(), weights[1], target_BTD.float())  # type: ignore[no-any-return]
+    return divergence(weights[0], source_BSD.float(), weights[1], target_BTD.float())
 
 
 def drift(current_BTD: Tensor, initial_BTD: Tensor, mask_BT: Tensor) -> Tensor:

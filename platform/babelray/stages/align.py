@@ -33,7 +33,9 @@ class AlignStage(Stage[Settings]):
     def run(self, job: Job[Settings]) -> dict[str, Any]:
         settings = job.settings
         tasks = [
-            Task(code, _align, (code, settings.hub, settings.align, job.source("extract"), job.source("corpus"), job.out))
+            Task(
+                code, _align, (code, settings.hub, settings.align, job.source("extract"), job.source("corpus"), job.out)
+            )
             for code in settings.languages
         ]
         pairs = run_tasks(tasks, job.progress, "languages")

@@ -42,7 +42,7 @@ class Artifact:
 
     @property
     def metrics(self) -> dict[str, Any]:
-        return self.manifest["metrics"]  # type: ignore[no-any-return]
+        return self.manifest["metrics"]
 
     @classmethod
     def load(cls, place: Place) -> Artifact | None:

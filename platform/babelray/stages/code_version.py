@@ -20,7 +20,7 @@ def code_version(module: str) -> str:
     digest = hashlib.sha256()
     for name in sorted(reachable(module)):
         digest.update(name.encode())
-        digest.update(_content(_file(name)).encode())  # type: ignore[arg-type]
+        digest.update(_content(_file(name)).encode())
     return digest.hexdigest()[:12]
 
 
@@ -46,7 +46,7 @@ def _file(module: str) -> Path | None:
 @functools.cache
 def _imports(module: str) -> tuple[str, ...]:
     found: list[str] = []
-    for node in _running_code(_tree(_file(module))):  # type: ignore[arg-type]
+    for node in _running_code(_tree(_file(module))):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -44,11 +44,9 @@ class EncoderStage(Stage[Settings]):
         scratch = settings.encoder.scratch
         if scratch is None:
             copied = run_tasks([Task("copy", _copy, (settings.encoder.path, job.out))], job.progress, "encoder")
-            return copied["copy"]  # type: ignore[no-any-return]
+            return copied["copy"]
         start = job.out / "start"
-        run_tasks(
-            [Task("tokenizer", _make, (settings, job.source("corpus"), start))], job.progress, "tokenizer"
-        )
+        run_tasks([Task("tokenizer", _make, (settings, job.source("corpus"), start))], job.progress, "tokenizer")
         training = PretrainSettings(
             languages=settings.languages, hub=settings.hub, seed=settings.seed, training=scratch.training
         )

@@ -88,7 +88,9 @@ def _encoder_scores(settings: Settings, others: list[str], encoder: Place, corpu
     sentences = {code: _test_pairs(corpus, "parallel", code, settings.hub) for code in others}
     for code, pairs in sentences.items():
         if pairs:
-            accuracy = retrieval_accuracy(encode([source for source, _ in pairs]), encode([target for _, target in pairs]))
+            accuracy = retrieval_accuracy(
+                encode([source for source, _ in pairs]), encode([target for _, target in pairs])
+            )
             scores["retrieval"][code] = accuracy | {"sentences": len(pairs)}
     words = {code: _test_pairs(corpus, "dictionary", code, settings.hub) for code in others}
     hub = alone(settings.hub, [target for pairs in words.values() for _, target in pairs])

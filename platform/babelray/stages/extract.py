@@ -59,6 +59,10 @@ def _extract(settings: Settings, encoder: Place, corpus: Place, out: Place, work
     mine = {code: read_sentences(corpus, code) for code in settings.languages[worker.rank :: worker.count]}
     total = sum(len(table) for table in mine.values())
     before = 0
+
+    def advance(done: int) -> None:
+        worker.progress(before + done, total, "sentences", code)
+
     for code, table in mine.items():
         place = out / "vectors" / code
         if not WordVectors.is_complete(place):
@@ -70,8 +74,8 @@ def _extract(settings: Settings, encoder: Place, corpus: Place, out: Place, work
                 read_vocabulary(corpus, code),
                 layer,
                 settings.extract.batch_tokens,
-                lambda done, before=before, code=code: worker.progress(before + done, total, "sentences", code),
+                advance,
             )
             vectors.save(place)
         before += len(table)
-        worker.progress(before, total, "sentences", code)
+        advance(0)

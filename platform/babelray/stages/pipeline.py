@@ -141,9 +141,7 @@ def _forced(steps: Sequence[Step], force: str | None) -> set[str]:
     return forced
 
 
-def _execute(
-    step: Step, done: Mapping[str, Artifact], forced: bool, console: Console, tracker: Tracker
-) -> Artifact:
+def _execute(step: Step, done: Mapping[str, Artifact], forced: bool, console: Console, tracker: Tracker) -> Artifact:
     name = step.stage.name
     out = artifact.partial_of(step.place)
     with artifact.only_one(step.place), tracker.stage(name, step) as child, Progress(console, name) as progress:

@@ -37,7 +37,9 @@ class PretrainStage(Stage[Settings]):
         )
 
 
-def train_encoder(job: Job[Any], settings: Settings, encoder: Place, corpus: Place, aligned: Place | None) -> dict[str, Any]:
+def train_encoder(
+    job: Job[Any], settings: Settings, encoder: Place, corpus: Place, aligned: Place | None
+) -> dict[str, Any]:
     """Train an encoder on the cluster and leave it, with its loss curves, in the job's folder."""
     from babelray.training.launch import run_workers
 
@@ -57,6 +59,7 @@ def train_encoder(job: Job[Any], settings: Settings, encoder: Place, corpus: Pla
         track,
         job.say,
     )
+    assert checkpoint is not None  # the loop leaves one at its last step
     with checkpoint.as_directory() as folder, (job.out / "encoder").local_output() as target:
         import shutil
 

@@ -194,7 +194,7 @@ class Place:
                 s3.move(self.uri, target.uri, self.files(), last)
                 return
             target.path.parent.mkdir(parents=True, exist_ok=True)
-            os.rename(self.path, target.path)
+            self.path.rename(target.path)
 
     @contextlib.contextmanager
     def local_output(self) -> Iterator[Path]:

@@ -36,7 +36,7 @@ def client() -> S3Client:
 
         retries: Any = {"max_attempts": 6, "mode": "standard"}
         _CLIENTS.s3 = boto3.session.Session().client("s3", config=Config(retries=retries, connect_timeout=5))
-    return _CLIENTS.s3  # type: ignore[no-any-return]
+    return _CLIENTS.s3
 
 
 @functools.cache

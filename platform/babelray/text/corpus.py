@@ -84,7 +84,9 @@ def build_language(
     rows, statistics = clean(read_lines(files), language, config, held_out)
     if not rows:
         counted = ", ".join(f"{name} {count}" for name, count in statistics.items())
-        raise DataError(f"nothing is left of the text of {language.code!r} ({counted})", "Check `corpus` in the recipe.")
+        raise DataError(
+            f"nothing is left of the text of {language.code!r} ({counted})", "Check `corpus` in the recipe."
+        )
     vocabulary = count_words(rows, config)
     statistics["types"] = len(vocabulary)
     write_table(out / "sentences" / f"{language.code}.parquet", rows, SENTENCES)

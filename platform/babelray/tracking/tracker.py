@@ -199,10 +199,10 @@ class Sender:
     def _experiment_id(self) -> str:
         found = self._client.get_experiment_by_name(self.experiment)
         if found is not None:
-            return found.experiment_id  # type: ignore[no-any-return]
+            return found.experiment_id
         local = self.uri.startswith("sqlite:///")
         location = (self.folder / "mlflow-artifacts" / self.experiment).as_uri() if local else None
-        return self._client.create_experiment(self.experiment, artifact_location=location)  # type: ignore[no-any-return]
+        return self._client.create_experiment(self.experiment, artifact_location=location)
 
     def _start(self, message: Message) -> None:
         experiment = self._experiment_id()

@@ -12,7 +12,9 @@ from babelray.objectives.mlm import MlmConfig
 from babelray.objectives.static_dcca import StaticDccaConfig
 from babelray.objectives.transport import TransportConfig
 
-AnyObjective = Annotated[ContrastiveConfig | MlmConfig | StaticDccaConfig | TransportConfig, Field(discriminator="kind")]
+AnyObjective = Annotated[
+    ContrastiveConfig | MlmConfig | StaticDccaConfig | TransportConfig, Field(discriminator="kind")
+]
 
 
 class TrainingConfig(Config):

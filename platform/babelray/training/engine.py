@@ -63,7 +63,7 @@ def start_engine(mixture: Mixture, config: TrainingConfig) -> Any:
     deepspeed = _import_deepspeed()
     decayed = [p for p in mixture.parameters() if p.requires_grad and p.ndim > 1]
     others = [p for p in mixture.parameters() if p.requires_grad and p.ndim <= 1]
-    groups = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
+    groups: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
     engine, _, _, _ = deepspeed.initialize(
         model=mixture, model_parameters=[g for g in groups if g["params"]], config=deepspeed_config(config)
     )

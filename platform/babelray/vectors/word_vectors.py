@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import torch
 from safetensors.torch import load_file, save_file
 
 from babelray.errors import DataError
@@ -23,6 +22,7 @@ MATRIX, VOCABULARY = "vectors.safetensors", "vocabulary.tsv"
 class WordVectors:
     """`matrix[i]` is the vector of `words[i]`, which occurred `counts[i]` times.
 
+    >>> import torch
     >>> vectors = WordVectors(["a", "b"], torch.eye(2), [3, 1])
     >>> vectors.position["b"], len(vectors), vectors.dimension
     (1, 2, 2)

@@ -1,0 +1,5 @@
+"""ray job submit --working-dir . -- python jobs/align.py jobs/recipes/quickstart.yaml [key=value ...]"""
+
+from _job import main
+
+main("align")
