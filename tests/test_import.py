@@ -1,0 +1,36 @@
+import subprocess
+import sys
+
+from conftest import ROOT
+
+
+def loaded_by(code: str) -> set[str]:
+    script = f"import sys, time; start = time.perf_counter(); {code}; print(time.perf_counter() - start, *sys.modules)"
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env={"PYTHONPATH": f"{ROOT}/platform"}
+    )
+    seconds, *modules = result.stdout.split()
+    assert float(seconds) < 1.5, "the target is 0.5 s; a busy machine gets some room"
+    return set(modules)
+
+
+def test_import_is_light() -> None:
+    assert not {"torch", "ray", "mlflow", "transformers"} & loaded_by("import babelray")
+
+
+def test_the_command_and_the_recipe_are_light() -> None:
+    heavy = {"torch", "ray", "mlflow", "transformers", "deepspeed", "boto3", "matplotlib"}
+    assert not heavy & loaded_by("import babelray.cli, babelray.recipe, babelray.stages.pipeline")
+
+
+def test_platform_is_no_package() -> None:
+    """A package called `platform` would shadow Python's own module and break torch."""
+    assert not (ROOT / "platform" / "__init__.py").exists()
+
+
+def test_algorithms_import_neither_ray_nor_mlflow_nor_boto3() -> None:
+    rooms = ("vectors", "mapping", "objectives", "stitching", "simulation")
+    for room in rooms:
+        for file in (ROOT / "platform/babelray" / room).glob("*.py"):
+            text = file.read_text(encoding="utf-8")
+            assert not any(f"import {name}" in text or f"from {name}" in text for name in ("ray", "mlflow", "boto3")), file
