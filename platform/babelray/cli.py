@@ -216,7 +216,7 @@ def dashboard(
 def main() -> None:
     """Run the command; errors meant for the user are shown without a traceback."""
     try:
-        app(standalone_mode=False)
+        sys.exit(app(standalone_mode=False) or 0)
     except BabelrayError as error:
         if os.environ.get("BABELRAY_DEBUG"):
             raise
@@ -224,23 +224,15 @@ def main() -> None:
         if error.remedy:
             errors.print(f"       {_escape(error.remedy)}", highlight=False, soft_wrap=True)
         sys.exit(2)
-    except typer.Exit as finished:
-        sys.exit(finished.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         errors.print("stopped; the same command goes on from here")
         sys.exit(130)
     except Exception as error:
-        _explain_usage(error)
-
-
-def _explain_usage(error: Exception) -> None:
-    """What the command-line parser has to say, in its own words; anything else is a defect and stays loud."""
-    import click
-
-    if not isinstance(error, click.ClickException):
-        raise error
-    error.show()
-    sys.exit(error.exit_code)
+        # What the command-line parser has to say; anything else is a defect and stays loud.
+        if not (hasattr(error, "show") and hasattr(error, "exit_code")):
+            raise
+        error.show()
+        sys.exit(error.exit_code)
 
 
 def _escape(text: str) -> str:

@@ -34,6 +34,8 @@ class TransportConfig(ObjectiveConfig):
     """Finest scale of the transport, in the units of the vectors; ε = blur^p."""
     p: Literal[1, 2] = 2
     """Ground cost: 1 the distance, 2 half its square."""
+    scaling: float = Field(0.5, gt=0, lt=1)
+    """Factor between one scale and the next on the way down to `blur`; nearer to 1 is slower and more exact."""
     regulariser: float = Field(1.0, ge=0)
     """λ: how strongly the hub's vectors are held where they were."""
     temperature: float = Field(0.7, ge=0, le=1)
@@ -41,17 +43,29 @@ class TransportConfig(ObjectiveConfig):
 
 
 def sinkhorn_divergence(
-    source_BSD: Tensor, source_mask_BS: Tensor, target_BTD: Tensor, target_mask_BT: Tensor, blur: float, p: int
+    source_BSD: Tensor,
+    source_mask_BS: Tensor,
+    target_BTD: Tensor,
+    target_mask_BT: Tensor,
+    blur: float,
+    p: int,
+    scaling: float = 0.5,
 ) -> Tensor:
     """S_ε of each pair (B,), with uniform weights over the positions where the masks are set.
 
-    Padding has weight zero, which is exact: it changes neither the value nor the gradient.
+    Padding has weight zero and, lest it stretch the range of scales that geomloss descends through, stands where
+    a real word stands: it changes neither the value nor the gradient.
     """
+    import torch
     from geomloss import SamplesLoss
 
-    divergence = SamplesLoss("sinkhorn", p=p, blur=blur, debias=True, backend="tensorized")
-    weights = [mask / mask.sum(1, keepdim=True) for mask in (source_mask_BS.float(), target_mask_BT.float())]
-    return divergence(weights[0], source_BSD.float(), weights[1], target_BTD.float())
+    divergence = SamplesLoss("sinkhorn", p=p, blur=blur, scaling=scaling, debias=True, backend="tensorized")
+    sides = []
+    for points, mask in ((source_BSD, source_mask_BS.bool()), (target_BTD, target_mask_BT.bool())):
+        first = mask.int().argmax(1, keepdim=True).unsqueeze(-1).expand(-1, 1, points.shape[-1])
+        real = points.gather(1, first).detach()
+        sides += [mask.float() / mask.sum(1, keepdim=True), torch.where(mask.unsqueeze(-1), points, real).float()]
+    return divergence(*sides)
 
 
 def drift(current_BTD: Tensor, initial_BTD: Tensor, mask_BT: Tensor) -> Tensor:
@@ -97,11 +111,12 @@ class Transport(Objective):
             for side in ("source", "target")
         )
         words = batch["source_words"], batch["target_words"]
-        loss = sinkhorn_divergence(source_BSD, words[0], target_BTD, words[1], self.config.blur, self.config.p).mean()
+        c = self.config
+        loss = sinkhorn_divergence(source_BSD, words[0], target_BTD, words[1], c.blur, c.p, c.scaling).mean()
         if self.initial is None:
             return loss
         with torch.no_grad():
             initial_BTD = self.initial(
                 input_ids=batch["target_ids"], attention_mask=batch["target_mask"]
             ).last_hidden_state
-        return loss + self.config.regulariser * drift(target_BTD, initial_BTD, words[1])
+        return loss + c.regulariser * drift(target_BTD, initial_BTD, words[1])

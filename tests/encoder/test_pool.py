@@ -1,0 +1,28 @@
+import torch
+from babelray.encoder.load import load_encoder, load_tokenizer
+from babelray.encoder.pool import encode_sentences, mean_pool, token_budget_batches
+from conftest import SENTENCES
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def test_mean_pool_ignores_what_is_masked() -> None:
+    hidden = torch.tensor([[[1.0], [3.0], [100.0]], [[5.0], [7.0], [9.0]]])
+    mask = torch.tensor([[1, 1, 0], [0, 0, 0]])
+    assert mean_pool(hidden, mask).tolist() == [[2.0], [0.0]]
+
+
+@given(st.lists(st.integers(1, 50), max_size=40), st.integers(50, 200))
+def test_batches_hold_everything_once_within_the_budget(lengths: list[int], budget: int) -> None:
+    batches = list(token_budget_batches(lengths, budget))
+    assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
+    assert all(len(batch) * max(lengths[i] for i in batch) <= budget for batch in batches)
+
+
+def test_a_sentence_has_the_same_vector_alone_and_in_a_batch(tiny_encoder: str) -> None:
+    model, tokenizer = load_encoder(tiny_encoder), load_tokenizer(tiny_encoder)
+    texts = [*SENTENCES[:6], " ".join(SENTENCES)]
+    together = encode_sentences(model, tokenizer, texts, layer=1, batch_tokens=128)
+    for text, vector in zip(texts, together, strict=True):
+        alone = encode_sentences(model, tokenizer, [text], layer=1, batch_tokens=64)[0]
+        assert torch.allclose(alone, vector, atol=1e-5)

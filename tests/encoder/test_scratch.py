@@ -1,0 +1,34 @@
+import pytest
+from babelray.encoder.config import ScratchConfig
+from babelray.encoder.scratch import random_encoder, train_tokenizer
+from conftest import SENTENCES
+
+
+def test_tokenizer_round_trip_and_special_tokens() -> None:
+    tokenizer = train_tokenizer(SENTENCES, vocabulary=300, max_tokens=64)
+    for text in set(SENTENCES):
+        ids = tokenizer(text)["input_ids"]
+        assert ids[0] == tokenizer.cls_token_id == 0 and ids[-1] == tokenizer.sep_token_id == 2
+        assert tokenizer.decode(ids, skip_special_tokens=True).strip() == text
+    assert tokenizer("a <mask> b")["input_ids"].count(tokenizer.mask_token_id) == 1
+    assert tokenizer.pad_token_id == 1 and len(tokenizer) <= 300
+    assert tokenizer("Ω")["input_ids"].count(tokenizer.unk_token_id) == 1
+
+
+def test_tokenizer_gives_character_offsets() -> None:
+    tokenizer = train_tokenizer(SENTENCES, vocabulary=300, max_tokens=64)
+    text = "猫在温暖的床上睡觉。"
+    offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"][1:-1]
+    covered = {i for a, b in offsets for i in range(a, b)}
+    assert covered == set(range(len(text)))
+    assert [a for a, _ in offsets] == sorted(a for a, _ in offsets)
+
+
+@pytest.mark.parametrize("architecture", ["xlm-roberta", "roberta-prelayernorm"])
+def test_random_encoder_is_decided_by_its_seed(architecture: str) -> None:
+    training = {"objectives": [{"kind": "mlm"}]}
+    config = ScratchConfig(architecture=architecture, width=16, layers=1, heads=2, training=training)
+    one, same, other = (random_encoder(config, 300, seed) for seed in (1, 1, 2))
+    weights = [model.get_input_embeddings().weight for model in (one, same, other)]
+    assert weights[0].equal(weights[1]) and not weights[0].equal(weights[2])
+    assert one.config.model_type == architecture

@@ -1,0 +1,48 @@
+import math
+
+import pytest
+import torch
+from babelray.objectives.contrastive import ranking_loss
+
+
+def by_definition(x: torch.Tensor, y: torch.Tensor, same: list[list[bool]], scale: float) -> float:
+    """Both directions, one term at a time."""
+    cosine = [[torch.nn.functional.cosine_similarity(a, b, dim=0).item() for b in y] for a in x]
+    count, total = len(x), 0.0
+    for table in (cosine, [list(row) for row in zip(*cosine, strict=True)]):
+        for i in range(count):
+            allowed = [j for j in range(count) if j == i or not same[i][j]]
+            total -= math.log(
+                math.exp(scale * table[i][i]) / sum(math.exp(scale * table[i][j]) for j in allowed)
+            ) / (2 * count)
+    return total
+
+
+def test_same_as_the_definition_with_false_negatives_left_out() -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(5, 4), torch.randn(5, 4)
+    same = torch.eye(5, dtype=torch.bool)
+    same[1, 3] = same[3, 1] = True
+    assert ranking_loss(x, y, same, 20.0).item() == pytest.approx(by_definition(x, y, same.tolist(), 20.0), rel=1e-4)
+
+
+def test_same_as_sentence_transformers() -> None:
+    """Their loss, one direction, on the same vectors; ours averages both."""
+    losses = pytest.importorskip("sentence_transformers.losses")
+    torch.manual_seed(0)
+    x, y = torch.randn(8, 16), torch.randn(8, 16)
+    theirs = losses.MultipleNegativesRankingLoss(model=None, scale=20.0)
+    expected = [theirs.compute_loss_from_embeddings([a, b], None) for a, b in ((x, y), (y, x))]
+    ours = ranking_loss(x, y, torch.eye(8, dtype=torch.bool), 20.0)
+    assert ours.item() == pytest.approx(sum(loss.item() for loss in expected) / 2, rel=1e-4)
+
+
+def test_a_translation_is_never_a_negative() -> None:
+    """Two pairs with the same translation: moving one onto the other's target must not raise the loss."""
+    x = torch.eye(3)
+    y = torch.stack([x[0], x[0], x[2]])
+    same = torch.eye(3, dtype=torch.bool)
+    same[0, 1] = same[1, 0] = True
+    masked = ranking_loss(torch.stack([x[0], x[0], x[2]]), y, same, 20.0).item()
+    unmasked = ranking_loss(torch.stack([x[0], x[0], x[2]]), y, torch.eye(3, dtype=torch.bool), 20.0).item()
+    assert masked < 1e-6 < 0.4 < unmasked

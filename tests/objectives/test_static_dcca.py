@@ -1,0 +1,48 @@
+import numpy as np
+import torch
+from babelray.objectives.static_dcca import canonical_correlations
+
+
+def by_definition(x: np.ndarray, y: np.ndarray, shrinkage: float) -> np.ndarray:
+    """Singular values of Σ₁₁^(−1/2) Σ₁₂ Σ₂₂^(−1/2), with symmetric inverse square roots."""
+    x, y = x - x.mean(0), y - y.mean(0)
+    n = len(x) - 1
+
+    def inverse_root(view: np.ndarray) -> np.ndarray:
+        covariance = view.T @ view / n
+        shrunk = (1 - shrinkage) * covariance + shrinkage * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
+        values, vectors = np.linalg.eigh(shrunk)
+        return vectors @ np.diag(values**-0.5) @ vectors.T
+
+    return np.linalg.svd(inverse_root(x) @ (x.T @ y / n) @ inverse_root(y), compute_uv=False)
+
+
+def test_same_as_the_definition_for_unequal_dimensions() -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(100, 6).double(), torch.randn(100, 4).double()
+    y[:, 0] += x[:, 1]
+    for shrinkage in (1e-6, 0.1, 1.0):
+        found = canonical_correlations(x, y, shrinkage).numpy()
+        assert np.allclose(found, by_definition(x.numpy(), y.numpy(), shrinkage), atol=1e-8)
+
+
+def test_a_linear_image_correlates_fully_and_means_do_not_matter() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(200, 5).double()
+    y = x @ torch.randn(5, 5).double() + 7
+    assert torch.allclose(canonical_correlations(x, y, 1e-8), torch.ones(5).double(), atol=1e-4)
+
+
+def test_gradient_is_right_even_with_equal_correlations() -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(12, 3).double().requires_grad_(), torch.randn(12, 2).double()
+    assert torch.autograd.gradcheck(lambda x: canonical_correlations(x, y, 0.1).sum(), x)
+    z = torch.randn(50, 4).double()
+    same = z.clone().requires_grad_()
+    canonical_correlations(same, z, 0.1).sum().backward()
+    assert torch.isfinite(same.grad).all()
+
+
+def test_constant_vectors_do_not_break_it() -> None:
+    found = canonical_correlations(torch.ones(10, 3), torch.randn(10, 3), 0.1)
+    assert torch.allclose(found, torch.zeros(3).double())
