@@ -21,7 +21,9 @@ def test_help_of_every_command(babelray, command: list[str]) -> None:
 
 
 def test_unknown_key_and_command(babelray, recipe_file, tmp_path: Path) -> None:
-    failed(babelray("run", str(recipe_file()), "pretrain.stepz=1"), "pretrain.stepz: unknown key; did you mean 'steps'?")
+    failed(
+        babelray("run", str(recipe_file()), "pretrain.stepz=1"), "pretrain.stepz: unknown key; did you mean 'steps'?"
+    )
     failed(babelray("run", str(tmp_path / "none.yaml")), "there is no recipe at")
     failed(babelray("walk"), "No such command")
     assert not (tmp_path / "runs").exists()

@@ -7,7 +7,11 @@ from conftest import ROOT
 def loaded_by(code: str) -> set[str]:
     script = f"import sys, time; start = time.perf_counter(); {code}; print(time.perf_counter() - start, *sys.modules)"
     result = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env={"PYTHONPATH": f"{ROOT}/platform"}
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": f"{ROOT}/platform"},
     )
     seconds, *modules = result.stdout.split()
     assert float(seconds) < 1.5, "the target is 0.5 s; a busy machine gets some room"
@@ -33,4 +37,6 @@ def test_algorithms_import_neither_ray_nor_mlflow_nor_boto3() -> None:
     for room in rooms:
         for file in (ROOT / "platform/babelray" / room).glob("*.py"):
             text = file.read_text(encoding="utf-8")
-            assert not any(f"import {name}" in text or f"from {name}" in text for name in ("ray", "mlflow", "boto3")), file
+            assert not any(f"import {name}" in text or f"from {name}" in text for name in ("ray", "mlflow", "boto3")), (
+                file
+            )

@@ -2,6 +2,7 @@ import json
 import unicodedata
 
 import pytest
+
 from babelray.errors import RecipeError
 from babelray.languages import LANGUAGES, Language, resolve
 
@@ -13,7 +14,9 @@ SCRIPTS = {  # ISO 15924 to how Unicode names the letters
 
 
 def test_the_forty_languages_of_the_paper() -> None:
-    codes = "af ar bg bn de el en es et eu fa fi fr he hi hu id it ja jv ka kk ko ml mr ms my nl pt ru sw ta te th tl tr"
+    codes = (
+        "af ar bg bn de el en es et eu fa fi fr he hi hu id it ja jv ka kk ko ml mr ms my nl pt ru sw ta te th tl tr"
+    )
     assert list(LANGUAGES) == [*codes.split(), "ur", "vi", "yo", "zh"]
     assert len({language.iso639_3 for language in LANGUAGES.values()}) == 40
 

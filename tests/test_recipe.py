@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+
 from babelray.errors import RecipeError
 from babelray.recipe import Recipe, load_recipe
 from conftest import ROOT
@@ -34,7 +35,7 @@ def test_overrides_reach_keys_lists_and_types() -> None:
     [
         ("pretrain.stepz=7", "pretrain.stepz: unknown key; did you mean 'steps'?"),
         ("corpus.minimum=7", "corpus.minimum: unknown key; did you mean"),
-        ("pretrain.objectives.0.batchsize=3", r"pretrain.objectives.0.batchsize: unknown key; did you mean 'batch_size'?"),
+        ("pretrain.objectives.0.batchsize=3", "objectives.0.batchsize: unknown key; did you mean 'batch_size'?"),
         ("pretrain.objectives.1.scales=3", r"pretrain.objectives.1.scales: unknown key; did you mean 'scale'?"),
         ("pretrain.objectives.0.kind=mlmm", "pretrain.objectives.0"),
         ("pretrain.steps=many", "pretrain.steps: .*integer.*given: 'many'"),

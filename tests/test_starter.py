@@ -5,6 +5,7 @@ import unicodedata
 from collections import Counter
 
 import pytest
+
 from babelray.languages import LANGUAGES
 from babelray.storage.place import STARTER
 from conftest import ROOT

@@ -85,13 +85,12 @@ def _run(path: str, overrides: list[str] | None, until: str | None, dry_run: boo
     if dry_run:
         _show_plan(recipe, until)
         return
-    dashboard_command = _dashboard_command(recipe)  # before the run: MLflow sets MLFLOW_TRACKING_URI itself
     done = pipeline.run(recipe, console, until, force)
     if "evaluate" in done:
         _show_scores(recipe, done)
     if "report" in done:
         console.print(f"\nReport:    {done['report'].place / 'report.html'}", soft_wrap=True, highlight=False)
-    console.print(f"Dashboard: {dashboard_command}", soft_wrap=True, highlight=False)
+    console.print(f"Dashboard: {_dashboard_command(recipe)}", soft_wrap=True, highlight=False)
 
 
 def _dashboard_command(recipe: Recipe) -> str:
@@ -127,44 +126,39 @@ def _show_scores(recipe: Recipe, done: dict[str, Artifact]) -> None:
 
     scores: dict[str, Any] = (done["evaluate"].place / "scores.json").read_json()
     languages = recipe.resolved_languages()
-    table = Table(title=f"{recipe.name}: before → after, %", title_justify="left", title_style="bold")
-    for heading in ("", "language"):
-        table.add_column(heading)
-    for heading in ("retrieval", "after", "change", "words", "after", "change", "vectors", "after", "change"):
-        table.add_column(heading, justify="right")
-    columns: dict[str, list[float]] = {}
+    table = Table(title=f"{recipe.name}: % before → after", title_justify="left", title_style="bold")
+    table.add_column("")
+    table.add_column("language")
+    for task in MEASURE:
+        table.add_column(task, justify="right")
+    columns: dict[str, list[tuple[float, float]]] = {task: [] for task in MEASURE}
     for code in (code for code in languages if code != recipe.hub):
         cells = []
         for task, measure in MEASURE.items():
             before, after = (scores[task].get(when, {}).get(code, {}).get(measure) for when in ("before", "after"))
-            cells += _cells(before, after)
-            if after is not None and before is not None:
-                columns.setdefault(f"{task}/before", []).append(before)
-                columns.setdefault(f"{task}/after", []).append(after)
+            if before is not None and after is not None:
+                columns[task].append((before, after))
+            cells.append(_change(before, after))
         table.add_row(code, languages[code].name, *cells)
     table.add_section()
-    means = [
-        _cells(
-            *(fmean(columns[f"{task}/{when}"]) if f"{task}/{when}" in columns else None for when in ("before", "after"))
-        )
-        for task in MEASURE
-    ]
-    table.add_row("", "mean", *(cell for cells in means for cell in cells), style="bold")
+    means = [_change(*map(fmean, zip(*pairs, strict=True))) if pairs else "–" for pairs in columns.values()]
+    table.add_row("", "mean", *means, style="bold")
     console.print()
     console.print(table)
     console.print(
-        "retrieval: held-out sentences that find their translation (encoder). words: held-out words that do, encoded "
-        "alone (encoder).\nvectors: held-out words that do, by static vectors, as extracted and mapped to the hub.",
+        "retrieval  held-out sentences whose nearest neighbour is their translation, by the encoder\n"
+        "words      held-out dictionary words likewise, each encoded alone\n"
+        "bli        held-out dictionary words likewise, by static vectors, as extracted and after mapping",
         style="dim",
         highlight=False,
     )
 
 
-def _cells(before: float | None, after: float | None) -> list[str]:
+def _change(before: float | None, after: float | None) -> str:
     if before is None or after is None:
-        return ["–", "–", "–"]
+        return "–"
     colour = "green" if after > before else "red" if after < before else "default"
-    return [f"{100 * before:.1f}", f"{100 * after:.1f}", f"[{colour}]{100 * (after - before):+.1f}[/]"]
+    return f"{100 * before:4.1f} → [{colour}]{100 * after:4.1f}[/]"
 
 
 @app.command()

@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from babelray.errors import ClusterError
@@ -28,7 +29,9 @@ def connect() -> None:
         quiet = {}
     try:
         if address and address != "local":
-            ray.init(address=address, **quiet)
+            # The nodes get this very code, whatever they have installed.
+            package = str(Path(__file__).resolve().parent)
+            ray.init(address=address, runtime_env={"py_modules": [package]}, **quiet)
         else:
             ray.init(address="local", include_dashboard=False, **quiet)
     except (ConnectionError, RuntimeError, TimeoutError) as error:

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from babelray.encoder.load import load_encoder, load_masked_lm, load_tokenizer, resolve_layer
 from babelray.encoder.pool import hidden_states
 from babelray.errors import DataError

@@ -1,9 +1,10 @@
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
 from babelray.encoder.load import load_encoder, load_tokenizer
 from babelray.encoder.pool import encode_sentences, mean_pool, token_budget_batches
 from conftest import SENTENCES
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 def test_mean_pool_ignores_what_is_masked() -> None:

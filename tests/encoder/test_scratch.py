@@ -1,4 +1,5 @@
 import pytest
+
 from babelray.encoder.config import ScratchConfig
 from babelray.encoder.scratch import random_encoder, train_tokenizer
 from conftest import SENTENCES

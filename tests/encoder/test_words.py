@@ -1,7 +1,8 @@
 import numpy as np
-from babelray.encoder.words import overlaps, token_spans
 from hypothesis import given
 from hypothesis import strategies as st
+
+from babelray.encoder.words import overlaps, token_spans
 
 
 @given(st.lists(st.text("abé猫", min_size=1, max_size=4), max_size=8), st.data())
@@ -19,10 +20,5 @@ def test_overlaps_are_those_of_the_definition(word_cuts: list[int], subword_cuts
         return np.array(rows, dtype=np.int64).reshape(-1, 2)
 
     words, subwords = spans(word_cuts, empty=False), spans(subword_cuts, empty=True)
-    expected = {
-        (w, s)
-        for w, (a, b) in enumerate(words)
-        for s, (c, d) in enumerate(subwords)
-        if max(a, c) < min(b, d)
-    }
+    expected = {(w, s) for w, (a, b) in enumerate(words) for s, (c, d) in enumerate(subwords) if max(a, c) < min(b, d)}
     assert set(zip(*(array.tolist() for array in overlaps(words, subwords)), strict=True)) == expected

@@ -1,5 +1,6 @@
 import pytest
 import torch
+
 from babelray.evaluation.bli import bli
 from babelray.vectors.word_vectors import WordVectors
 

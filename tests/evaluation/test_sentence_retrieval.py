@@ -1,4 +1,5 @@
 import torch
+
 from babelray.evaluation.retrieval import retrieval_accuracy
 
 

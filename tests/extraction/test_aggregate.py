@@ -1,4 +1,5 @@
 import torch
+
 from babelray.encoder.load import load_encoder, load_tokenizer
 from babelray.extraction.aggregate import aggregate
 from babelray.languages import LANGUAGES

@@ -1,12 +1,13 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from babelray.errors import DataError
 from babelray.languages import LANGUAGES
 from babelray.lexicon.pairs import Pair, dictionary_pairs, is_held_out, parallel_pairs, read_pairs, write_pairs
 from babelray.storage import Place
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 @given(st.integers(1, 500), st.floats(0, 0.99))

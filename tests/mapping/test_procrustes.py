@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 import scipy.linalg
 import torch
+
 from babelray.errors import DataError
 from babelray.mapping.procrustes import Procrustes, unit_centred
 from babelray.storage import Place

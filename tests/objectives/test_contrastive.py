@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+
 from babelray.objectives.contrastive import ranking_loss
 
 
@@ -12,9 +13,9 @@ def by_definition(x: torch.Tensor, y: torch.Tensor, same: list[list[bool]], scal
     for table in (cosine, [list(row) for row in zip(*cosine, strict=True)]):
         for i in range(count):
             allowed = [j for j in range(count) if j == i or not same[i][j]]
-            total -= math.log(
-                math.exp(scale * table[i][i]) / sum(math.exp(scale * table[i][j]) for j in allowed)
-            ) / (2 * count)
+            total -= math.log(math.exp(scale * table[i][i]) / sum(math.exp(scale * table[i][j]) for j in allowed)) / (
+                2 * count
+            )
     return total
 
 

@@ -1,5 +1,6 @@
 import numpy as np
 import torch
+
 from babelray.encoder.load import load_masked_lm, load_tokenizer
 from babelray.objectives.mlm import mask_tokens, mlm_loss
 from babelray.objectives.objective import language_shares

@@ -1,5 +1,6 @@
 import numpy as np
 import torch
+
 from babelray.objectives.static_dcca import canonical_correlations
 
 
@@ -10,7 +11,9 @@ def by_definition(x: np.ndarray, y: np.ndarray, shrinkage: float) -> np.ndarray:
 
     def inverse_root(view: np.ndarray) -> np.ndarray:
         covariance = view.T @ view / n
-        shrunk = (1 - shrinkage) * covariance + shrinkage * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
+        shrunk = (1 - shrinkage) * covariance + shrinkage * np.trace(covariance) / len(covariance) * np.eye(
+            len(covariance)
+        )
         values, vectors = np.linalg.eigh(shrunk)
         return vectors @ np.diag(values**-0.5) @ vectors.T
 

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 import torch
-from babelray.objectives.transport import drift, sinkhorn_divergence
 from scipy.optimize import linear_sum_assignment
+
+from babelray.objectives.transport import drift, sinkhorn_divergence
 
 
 def test_small_blur_gives_the_optimal_assignment() -> None:

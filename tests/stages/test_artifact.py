@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from babelray.errors import ArtifactError, StorageError
 from babelray.stages.artifact import MANIFEST, Artifact, fingerprint, only_one, partial_of, publish
 from babelray.storage import Place

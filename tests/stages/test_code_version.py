@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+
 from babelray.stages import code_version as module
 from babelray.stages.code_version import code_version, reachable
 from babelray.stages.pipeline import STAGES

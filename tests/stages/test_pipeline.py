@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from babelray.errors import DataError, RecipeError
 from babelray.recipe import load_recipe
 from babelray.stages import pipeline

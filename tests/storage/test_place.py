@@ -2,6 +2,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from babelray.errors import DataError, StorageError
 from babelray.storage import Place
 
@@ -41,7 +42,11 @@ def test_full_disk_for_real() -> None:
     """/dev/full answers every write with ENOSPC."""
     if not Path("/dev/full").exists():
         pytest.skip("this system has no /dev/full")
-    with pytest.raises(StorageError, match="no space left"), Place("/tmp").local_output(), open("/dev/full", "w") as file:
+    with (
+        pytest.raises(StorageError, match="no space left"),
+        Place("/tmp").local_output(),
+        open("/dev/full", "w") as file,
+    ):
         file.write("x")
         file.flush()
 

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+
 from babelray.errors import DataError
 from babelray.languages import LANGUAGES
 from babelray.storage import Place

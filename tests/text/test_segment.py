@@ -1,9 +1,10 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from babelray.languages import LANGUAGES
 from babelray.storage.place import STARTER
 from babelray.text.segment import Segmenter, is_word, paragraphs
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 import pytest
 import torch
-from babelray.vectors.retrieval import nearest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from babelray.vectors.retrieval import nearest
 
 
 def by_definition(queries: torch.Tensor, keys: torch.Tensor, k: int) -> torch.Tensor:

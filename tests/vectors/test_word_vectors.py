@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from babelray.errors import DataError
 from babelray.storage import Place
 from babelray.vectors.word_vectors import WordVectors

@@ -14,5 +14,7 @@ class AlignConfig(Config):
 
     method: Literal["procrustes"] = "procrustes"
     """`procrustes`: the best orthogonal mapping on the training dictionary."""
-    min_pairs: int = Field(5, ge=1)
+    min_pairs: int = Field(8, ge=4)
     """With fewer dictionary pairs in both vocabularies a language keeps its own space, and the run says so."""
+    select: bool = True
+    """Keep a language's vectors as extracted where a mapping does worse on held-back training pairs."""

@@ -38,36 +38,36 @@ class AlignStage(Stage[Settings]):
             )
             for code in settings.languages
         ]
-        pairs = run_tasks(tasks, job.progress, "languages")
-        kept = [code for code, used in pairs.items() if used == 0 and code != settings.hub]
-        if kept:
-            job.say(f"too few dictionary pairs, kept in their own space: {', '.join(kept)}")
-        return {"languages": len(pairs), "pairs": pairs, "unmapped": kept}
+        outcomes = run_tasks(tasks, job.progress, "languages")
+        raw = [code for code, outcome in outcomes.items() if not outcome["mapped"] and code != settings.hub]
+        if raw:
+            job.say(f"left as extracted, since no mapping did better on held-back pairs: {', '.join(raw)}")
+        return {"languages": len(outcomes), "mapped": len(outcomes) - 1 - len(raw), "by_language": outcomes}
 
 
-def _align(code: str, hub: str, config: AlignConfig, extracted: Place, corpus: Place, out: Place) -> int:
-    """Map one language; return the number of dictionary pairs that were used, 0 if it was left in its own space."""
+def _align(code: str, hub: str, config: AlignConfig, extracted: Place, corpus: Place, out: Place) -> dict[str, Any]:
+    """Map one language, unless its vectors do better as they are; say which it was and why."""
     from babelray.lexicon.pairs import read_pairs
     from babelray.mapping.procrustes import Procrustes, unit_centred
+    from babelray.mapping.selection import compare
     from babelray.vectors.word_vectors import WordVectors
 
     source = WordVectors.load(extracted / "vectors" / code)
-    pairs: list[tuple[int, int]] = []
-    mapping = Procrustes.identity(source.matrix)
+    mapping, outcome = Procrustes.identity(source.matrix), {"mapped": False, "pairs": 0}
     if code != hub:
         place = corpus / "dictionary" / f"{code}-{hub}.parquet"
         if not place.exists():
             raise DataError("the align stage needs a dictionary", "Name it in the recipe under `corpus.dictionary`.")
         target = WordVectors.load(extracted / "vectors" / hub)
-        pairs = [
-            (source.position[pair.source], target.position[pair.target])
-            for pair in read_pairs(place, "train")
-            if pair.source in source.position and pair.target in target.position
-        ]
-        if len(pairs) < config.min_pairs:
-            pairs = []
-        else:
-            mapping = Procrustes.fit(source.matrix, unit_centred(target.matrix)[0], pairs)
+        target = target.with_matrix(unit_centred(target.matrix)[0])
+        pairs = [(pair.source, pair.target) for pair in read_pairs(place, "train")]
+        pairs = [(a, b) for a, b in pairs if a in source.position and b in target.position]
+        outcome["pairs"] = len(pairs)
+        if len(pairs) >= config.min_pairs:
+            outcome |= compare(source, target, pairs) if config.select else {"mapped": True}
+        if outcome["mapped"]:
+            rows = [(source.position[a], target.position[b]) for a, b in pairs]
+            mapping = Procrustes.fit(source.matrix, target.matrix, rows)
     mapping.save(out / "mappings" / code)
     source.with_matrix(mapping.transform(source.matrix)).save(out / "vectors" / code)
-    return len(pairs)
+    return outcome

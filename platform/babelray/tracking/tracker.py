@@ -193,7 +193,6 @@ class Sender:
 
         if self.uri.startswith("sqlite:///"):
             Path(self.uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
-        mlflow.set_tracking_uri(self.uri)
         return mlflow.MlflowClient(self.uri)
 
     def _experiment_id(self) -> str:
@@ -207,15 +206,15 @@ class Sender:
     def _start(self, message: Message) -> None:
         experiment = self._experiment_id()
         parent = self._runs[message["parent"]] if message["parent"] else None
-        wanted = f"tags.`babelray.key` = '{message['key']}' and attributes.status != 'FINISHED'"
-        if parent:
-            wanted += f" and tags.`mlflow.parentRunId` = '{parent}'"
+        tags = {"babelray.key": message["key"], "babelray.part": "stage" if parent else "run"}
+        tags |= {"mlflow.parentRunId": parent} if parent else {}
+        same = " and ".join(f"tags.`{name}` = '{value}'" for name, value in tags.items())
+        wanted = f"{same} and attributes.status != 'FINISHED'"
         found = self._client.search_runs([experiment], wanted, max_results=1)
         if found:
             run_id = found[0].info.run_id
             self._client.update_run(run_id, status="RUNNING")
         else:
-            tags = {"babelray.key": message["key"]} | ({"mlflow.parentRunId": parent} if parent else {})
             if commit := _commit():
                 tags["mlflow.source.git.commit"] = commit
             run = self._client.create_run(experiment, start_time=message["time"], tags=tags, run_name=message["name"])
@@ -229,7 +228,7 @@ class Sender:
         """System metrics of the driver's machine, on the parent run."""
         from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
-        self._monitor = SystemMetricsMonitor(run_id, resume_logging=True)
+        self._monitor = SystemMetricsMonitor(run_id, resume_logging=True, tracking_uri=self.uri)
         self._monitor.start()
 
     def _log(self, run_id: str, params: Mapping[str, Any]) -> None:

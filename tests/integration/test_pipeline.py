@@ -1,0 +1,169 @@
+"""A whole run as a user would start it, on two workers, with every objective; then the same command again."""
+
+import json
+import sqlite3
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+OBJECTIVES = [
+    {"kind": "mlm", "batch_size": 4},
+    {"kind": "contrastive", "batch_size": 4},
+    {"kind": "contrastive", "name": "contrastive-words", "pairs": "words", "batch_size": 4},
+    {"kind": "static-dcca", "batch_size": 64},
+    {"kind": "transport", "batch_size": 4},
+]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, babelray: Command) -> tuple[Path, str]:
+    folder = tmp_path_factory.mktemp("run")
+    recipe = {
+        "name": "small",
+        "languages": ["en", "de", "zh"],
+        "storage": str(folder / "runs"),
+        "corpus": {
+            "text": "starter:text/{lang}.txt",
+            "format": "sentences",
+            "parallel": "starter:text/{lang}.txt",
+            "dictionary": "starter:words/{lang}.txt",
+            "min_tokens": 3,
+        },
+        "encoder": {
+            "scratch": {
+                "vocabulary": 1500,
+                "width": 32,
+                "layers": 2,
+                "heads": 2,
+                "training": {"steps": 3, "log_every": 1, "objectives": [{"kind": "mlm", "batch_size": 4}]},
+            }
+        },
+        "extract": {"layer": -1},
+        "pretrain": {"steps": 4, "log_every": 1, "zero_stage": 2, "objectives": OBJECTIVES},
+        "evaluate": {"layer": -1},
+    }
+    path = folder / "small.yaml"
+    path.write_text(yaml.safe_dump(recipe))
+    process = babelray("run", str(path))
+    assert process.returncode == 0, process.stdout + process.stderr
+    return path, process.stdout
+
+
+def artifact(path: Path, stage: str) -> Path:
+    (found,) = (path.parent / "runs" / stage).iterdir()
+    return found
+
+
+def test_every_stage_leaves_a_traced_artifact(finished: tuple[Path, str]) -> None:
+    path, _ = finished
+    before: dict[str, str] = {}
+    for stage in ("corpus", "encoder", "extract", "align", "pretrain", "evaluate", "report"):
+        folder = artifact(path, stage)
+        manifest = json.loads((folder / "manifest.json").read_text())
+        assert manifest["stage"] == stage and manifest["fingerprint"] == folder.name
+        for name, entry in manifest["inputs"].items():
+            assert entry["fingerprint"] == before[name]
+        before[stage] = folder.name
+        assert not [p for p in folder.rglob("*") if p.suffix in (".pkl", ".pt", ".bin")], "nothing is pickled"
+
+
+def test_the_scores_are_shown_and_add_up(finished: tuple[Path, str]) -> None:
+    path, output = finished
+    scores = json.loads((artifact(path, "evaluate") / "scores.json").read_text())
+    for task in ("retrieval", "words", "bli"):
+        for when in ("before", "after"):
+            assert set(scores[task][when]) == {"de", "zh"}
+            assert all(
+                0 <= value["mrr" if task != "retrieval" else "mean"] <= 1 for value in scores[task][when].values()
+            )
+    assert "German" in output and "Report:" in output and "dashboard" in output
+    page = (artifact(path, "report") / "report.html").read_text()
+    assert "contrastive-words" in page
+
+
+def test_held_out_sentences_were_never_trained_on(finished: tuple[Path, str]) -> None:
+    from babelray.lexicon.pairs import read_pairs
+    from babelray.storage import Place
+    from babelray.text.corpus import read_sentences
+
+    corpus = Place.parse(artifact(finished[0], "corpus"))
+    for code in ("de", "zh"):
+        tested = read_pairs(corpus / "parallel" / f"{code}-en.parquet", "test")
+        assert len(tested) > 40
+        assert {pair.source for pair in tested}.isdisjoint(read_sentences(corpus, code)["text"].to_pylist())
+        assert {pair.target for pair in tested}.isdisjoint(read_sentences(corpus, "en")["text"].to_pylist())
+
+
+def test_the_encoder_loads_everywhere(finished: tuple[Path, str]) -> None:
+    from sentence_transformers import SentenceTransformer
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = str(artifact(finished[0], "pretrain") / "encoder")
+    model, tokenizer = AutoModel.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    encoded = tokenizer(["Der Hund läuft."], return_tensors="pt")
+    assert model(**encoded).last_hidden_state.shape[-1] == 32
+    assert SentenceTransformer(folder, device="cpu").encode(["Der Hund läuft."]).shape == (1, 32)
+
+
+def test_training_changed_the_encoder_and_logged_every_objective(finished: tuple[Path, str]) -> None:
+    from babelray.encoder.load import load_encoder
+
+    path, _ = finished
+    before, after = (load_encoder(str(artifact(path, stage) / "encoder")) for stage in ("encoder", "pretrain"))
+    moved = [not torch.equal(a, b) for a, b in zip(before.parameters(), after.parameters(), strict=True)]
+    assert sum(moved) > 0.9 * len(moved)
+    curves = json.loads((artifact(path, "pretrain") / "curves.json").read_text())
+    assert [row["step"] for row in curves] == [1, 2, 3, 4]
+    wanted = {f"loss/{objective.get('name', objective['kind'])}" for objective in OBJECTIVES}
+    assert wanted <= set(curves[0]["values"])
+
+
+def test_mlflow_has_a_parent_and_a_child_for_each_stage(finished: tuple[Path, str]) -> None:
+    with sqlite3.connect(finished[0].parent / "runs/mlflow.db") as database:
+        runs = dict(database.execute("select name, status from runs"))
+        assert set(runs) == {"small", "corpus", "encoder", "extract", "align", "pretrain", "evaluate", "report"}
+        assert set(runs.values()) == {"FINISHED"}
+        names = {name for (name,) in database.execute("select distinct key from metrics")}
+        assert {"loss/mlm", "loss/transport", "retrieval/after", "seconds"} <= names
+        parameters = dict(database.execute("select key, value from params"))
+        assert parameters["pretrain.objectives.transport.blur"] == "0.05" and parameters["hub"] == "en"
+    artifacts = {p.name for p in (finished[0].parent / "runs/mlflow-artifacts").rglob("*") if p.is_file()}
+    assert {"recipe.yaml", "manifest.json", "report.html"} <= artifacts
+
+
+def test_the_second_run_does_nothing_and_says_so(finished: tuple[Path, str], babelray: Command) -> None:
+    path, _ = finished
+    before = {p: p.stat().st_mtime_ns for p in (path.parent / "runs").rglob("*") if p.is_file()}
+    process = babelray("run", str(path))
+    assert process.returncode == 0 and "all 7 stages are complete, nothing to do" in process.stdout
+    assert "German" in process.stdout, "the scores are shown again"
+    assert {p: p.stat().st_mtime_ns for p in (path.parent / "runs").rglob("*") if p.is_file()} == before
+
+
+def test_a_damaged_artifact_is_refused_and_force_repairs_it(finished: tuple[Path, str], babelray: Command) -> None:
+    path, _ = finished
+    page = artifact(path, "report") / "report.html"
+    content = page.read_text()
+    page.write_text("")
+    process = babelray("run", str(path))
+    assert process.returncode == 2 and "--force report" in process.stderr
+    process = babelray("run", str(path), "--force", "report")
+    assert process.returncode == 0, process.stderr
+    assert page.read_text() == content
+    assert process.stdout.count("complete, kept") == 6
+
+
+def test_an_empty_corpus_ends_the_run_and_leaves_no_artifact(
+    tmp_path: Path, babelray: Command, finished: tuple[Path, str]
+) -> None:
+    for code in ("en", "de", "zh"):
+        (tmp_path / f"{code}.txt").write_text("One.\n\nTwo.\n")
+    process = babelray("corpus", str(finished[0]), f"corpus.text={tmp_path}/{{lang}}.txt", f"storage={tmp_path}/runs")
+    assert process.returncode == 2
+    assert "nothing is left of the text of" in process.stderr and "Traceback" not in process.stderr
+    assert [p.name for p in (tmp_path / "runs/corpus").iterdir() if not p.name.endswith(".partial")] == []
