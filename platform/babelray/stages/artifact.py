@@ -66,7 +66,7 @@ class Artifact:
 
 
 def _check_files(place: Place, files: Mapping[str, Mapping[str, Any]]) -> None:
-    there = _sizes(place)
+    there = place.sizes()
     for name, entry in files.items():
         if name not in there:
             raise ArtifactError(f"the artifact {place} is damaged: {name} is missing", _redo(place))
@@ -79,14 +79,6 @@ def _redo(place: Place) -> str:
     return f"Make it again: run the same command with --force {place.parent.name}"
 
 
-def _sizes(place: Place) -> dict[str, int]:
-    from pyarrow import fs
-
-    filesystem, path = place.filesystem()
-    found = filesystem.get_file_info(fs.FileSelector(path, recursive=True))
-    return {f.path[len(path) :].lstrip("/"): f.size for f in found if f.type == fs.FileType.File}
-
-
 def partial_of(place: Place) -> Place:
     """Where an artifact is built; what an interrupted run left there is used again."""
     return Place(f"{place.uri}.partial")
@@ -95,7 +87,7 @@ def partial_of(place: Place) -> Place:
 def publish(place: Place, manifest: dict[str, Any]) -> Artifact:
     """Make what lies in the partial folder the artifact, with its manifest, in one step."""
     partial = partial_of(place)
-    sizes = _sizes(partial)
+    sizes = partial.sizes()
     files = {n: {"bytes": sizes[n], "digest": (partial / n).digest()} for n in sorted(sizes) if n != MANIFEST}
     manifest = {"format": FORMAT, **manifest, "files": files}
     (partial / MANIFEST).write_json(manifest)

@@ -19,13 +19,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from babelray.errors import DataError, StorageError
 from babelray.storage import s3
-
-if TYPE_CHECKING:
-    from pyarrow.fs import FileSystem
 
 STARTER = Path(__file__).resolve().parent.parent / "starter"
 
@@ -84,14 +81,6 @@ class Place:
             raise StorageError(f"{self} is not a local path", "This step needs a local folder.")
         return Path(self.uri)
 
-    def filesystem(self) -> tuple[FileSystem, str]:
-        """What pyarrow and Ray Data need to read or write here."""
-        from pyarrow import fs
-
-        if self.is_s3:
-            return fs.S3FileSystem(), self.uri.removeprefix("s3://")
-        return fs.LocalFileSystem(), self.uri
-
     def exists(self) -> bool:
         """Whether a file or folder is here."""
         with explained(self, "look at"):
@@ -101,12 +90,17 @@ class Place:
         with explained(self, "look at"):
             return s3.is_object(self.uri) if self.is_s3 else self.path.is_file()
 
-    def files(self) -> list[str]:
-        """The names of all files below this folder, relative to it, sorted."""
+    def sizes(self) -> dict[str, int]:
+        """All files below this folder with their sizes; names are relative to it and sorted."""
         with explained(self, "list"):
             if self.is_s3:
-                return s3.list_below(self.uri)
-            return sorted(p.relative_to(self.path).as_posix() for p in self.path.rglob("*") if p.is_file())
+                return s3.sizes_below(self.uri)
+            files = sorted(p for p in self.path.rglob("*") if p.is_file())
+            return {p.relative_to(self.path).as_posix(): p.stat().st_size for p in files}
+
+    def files(self) -> list[str]:
+        """The names of all files below this folder, relative to it, sorted."""
+        return list(self.sizes())
 
     def glob(self) -> list[Place]:
         """The files that match this place read as a pattern; a pattern that matches nothing gives an empty list.

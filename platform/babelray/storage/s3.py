@@ -91,12 +91,12 @@ def exists(uri: str) -> bool:
     return bool(found.get("KeyCount")) or (bool(key) and is_object(uri))
 
 
-def list_below(uri: str) -> list[str]:
+def sizes_below(uri: str) -> dict[str, int]:
     bucket, key = split(uri)
     prefix = f"{key.rstrip('/')}/" if key else ""
     pages = client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-    keys = [item["Key"] for page in pages for item in page.get("Contents", [])]
-    return sorted(k.removeprefix(prefix) for k in keys if not k.endswith("/"))
+    found = {item["Key"]: item["Size"] for page in pages for item in page.get("Contents", [])}
+    return {key.removeprefix(prefix): found[key] for key in sorted(found) if not key.endswith("/")}
 
 
 def read(uri: str) -> bytes:
@@ -130,7 +130,7 @@ def delete_below(uri: str) -> None:
     bucket, key = split(uri)
     if not key:
         raise StorageError(f"refusing to empty the bucket {bucket}", "Name a key below it.")
-    names = [f"{key}/{name}" for name in list_below(uri)] or [key]
+    names = [f"{key}/{name}" for name in sizes_below(uri)] or [key]
     for start in range(0, len(names), 1000):
         batch: Any = {"Objects": [{"Key": name} for name in names[start : start + 1000]]}
         client().delete_objects(Bucket=bucket, Delete=batch)
