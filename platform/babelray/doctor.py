@@ -61,27 +61,28 @@ def check_devices() -> Check:
 
 
 def check_ray() -> Check:
-    address = os.environ.get("RAY_ADDRESS", "")
-    if not address:
-        return Check("ray", "ok", f"ray {metadata.version('ray')}, started on this machine with each run")
+    """Join the cluster, or start one as a run would, and let it do something."""
+    address = os.environ.get("RAY_ADDRESS") or "started on this machine with each run"
     try:
         cluster.connect()
         import ray
 
+        version = ray.get(ray.remote(num_cpus=0)(metadata.version).remote("ray"), timeout=120)
         resources = ray.cluster_resources()
         cluster.disconnect()
     except BabelrayError as error:
         return Check("ray", "error", error.problem, error.remedy)
-    found = f"{address}: {resources.get('CPU', 0):.0f} CPU, {resources.get('GPU', 0):.0f} GPU"
-    return Check("ray", "ok", found)
+    counts = f"{resources.get('CPU', 0):.0f} CPU, {resources.get('GPU', 0):.0f} GPU"
+    return Check("ray", "ok", f"ray {version}, {counts}, {address}")
 
 
 def check_deepspeed() -> Check:
-    """Whether it is there and what it needs; importing it takes seconds and is left to the workers."""
+    from babelray.training.engine import import_deepspeed
+
     try:
-        version = metadata.version("deepspeed")
-    except metadata.PackageNotFoundError:
-        return Check("deepspeed", "error", "not installed", "Install the project again: make env")
+        version = import_deepspeed().__version__
+    except Exception as error:
+        return Check("deepspeed", "error", f"cannot be imported ({error})", "Install the project again: make env")
     locks = list(Path(os.environ.get("TORCH_EXTENSIONS_DIR", Path.home() / ".cache/torch_extensions")).glob("**/lock"))
     if locks:
         remedy = f"If nothing is compiling now, delete {locks[0]}: DeepSpeed waits on it."

@@ -38,5 +38,9 @@ class ArtifactError(BabelrayError):
     """An artifact is damaged, incomplete or of the wrong kind."""
 
 
+class TrainingError(BabelrayError):
+    """A training went wrong: a loss that is not a number, a checkpoint that cannot be loaded."""
+
+
 class ClusterError(BabelrayError):
     """Ray cannot be reached, or a worker failed for good."""

@@ -201,7 +201,8 @@ class Sender:
             return found.experiment_id
         local = self.uri.startswith("sqlite:///")
         location = (self.folder / "mlflow-artifacts" / self.experiment).as_uri() if local else None
-        return self._client.create_experiment(self.experiment, artifact_location=location)
+        tags = {"mlflow.experimentKind": "custom_model_development"}  # how the dashboard shows it
+        return self._client.create_experiment(self.experiment, artifact_location=location, tags=tags)
 
     def _start(self, message: Message) -> None:
         experiment = self._experiment_id()

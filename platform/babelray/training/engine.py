@@ -60,7 +60,7 @@ def deepspeed_config(config: TrainingConfig) -> dict[str, Any]:
 
 def start_engine(mixture: Mixture, config: TrainingConfig) -> Any:
     """A DeepSpeed engine in the process group that Ray Train has made."""
-    deepspeed = _import_deepspeed()
+    deepspeed = import_deepspeed()
     decayed = [p for p in mixture.parameters() if p.requires_grad and p.ndim > 1]
     others = [p for p in mixture.parameters() if p.requires_grad and p.ndim <= 1]
     groups: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
@@ -70,7 +70,7 @@ def start_engine(mixture: Mixture, config: TrainingConfig) -> Any:
     return engine
 
 
-def _import_deepspeed() -> Any:
+def import_deepspeed() -> Any:
     """Import DeepSpeed so that it starts on a machine without a GPU as quickly as on one with.
 
     On CPUs it would compile `deepspeed_shm_comm` for minutes, which only inference uses: we tell it not to.

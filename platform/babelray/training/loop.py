@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from babelray.encoder.load import load_masked_lm
-from babelray.errors import ClusterError, DataError
+from babelray.errors import TrainingError
 from babelray.objectives.build import build_objective
 from babelray.training.engine import Mixture, start_engine
 from babelray.training.launch import Worker
@@ -63,7 +63,7 @@ def _log(worker: Worker, engine: Any, total: torch.Tensor, losses: dict[str, tor
     )
     bad = [name for name, value in values.items() if not math.isfinite(value)]
     if bad:
-        raise DataError(
+        raise TrainingError(
             f"training diverged: at step {step} the loss of {', '.join(bad)} is not a number",
             "Lower learning_rate or the weight of the objective; the last checkpoint is kept.",
         )
@@ -90,5 +90,7 @@ def _resume(engine: Any, worker: Worker) -> int:
             return 0
         path, state = engine.load_checkpoint(folder, tag=_TAG)
         if path is None:  # DeepSpeed only warns, and would train from a random start
-            raise ClusterError(f"the checkpoint in {folder} cannot be loaded", "Run again with --force for this stage.")
+            raise TrainingError(
+                f"the checkpoint in {folder} cannot be loaded", "Run again with --force for this stage."
+            )
         return int(state["step"])

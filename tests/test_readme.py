@@ -1,0 +1,49 @@
+"""The README is true: its links lead somewhere, and its commands run."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "platform").rglob("*.md"), *(ROOT / "k8s").rglob("*.md")]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+LINES = [
+    line.split("#")[0].strip()
+    for block in re.findall(r"```bash\n(.*?)```", README.replace("\\\n", " "), re.DOTALL)
+    for line in block.splitlines()
+]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", document.read_text(encoding="utf-8")):
+        assert (document.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("line", [line for line in LINES if line.startswith("babelray") and "dashboard" not in line])
+def test_babelray_commands_run(babelray, line: str) -> None:
+    arguments = shlex.split(line)[1:]
+    if arguments[0] == "run" and "--dry-run" not in arguments:
+        arguments.append("--dry-run")  # accepted and planned; running it takes minutes
+    process = babelray(*arguments)
+    assert process.returncode == 0, process.stderr
+
+
+@pytest.mark.parametrize("line", [line for line in LINES if line.startswith("make")])
+def test_make_targets_exist(line: str) -> None:
+    assert re.search(rf"^{line.split()[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("line", [line for line in LINES if line.startswith("ray job submit")])
+def test_job_scripts_and_recipes_exist(line: str) -> None:
+    named = re.findall(r"jobs/\S+", line)
+    assert named and all((ROOT / name).exists() for name in named)
+
+
+def test_every_verb_is_in_the_readme_and_has_a_job_script(babelray) -> None:
+    for stage in ("corpus", "encoder", "extract", "align", "pretrain", "evaluate", "report"):
+        assert f"`babelray {stage} RECIPE`" in README
+        assert (ROOT / "jobs" / f"{stage}.py").exists()
