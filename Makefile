@@ -37,6 +37,7 @@ env: $(READY)
 
 # torch first: DeepSpeed asks for it while it is being built. The constraints hold in build environments too.
 $(READY): pyproject.toml constraints.txt
+	@echo "Making $(VENV) and installing the pinned set into it: a few minutes, 2.5 GB."
 	$(PYTHON) -m venv $(VENV)
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check pip setuptools wheel
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check torch numpy

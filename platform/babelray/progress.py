@@ -56,21 +56,24 @@ class Progress:
         )
         self._task: TaskID | None = None
         self.done, self.total, self.unit = 0.0, 0.0, ""
+        self._began, self._done_then = self.started, 0.0
 
     def update(self, done: float, total: float, unit: str, note: str = "") -> None:
         """Say how far the stage is: `done` of `total` units so far."""
+        now = time.monotonic()
+        if unit != self.unit:  # what came before (starting workers, another unit) is not part of the rate
+            self._began, self._done_then = now, done
         self.done, self.total, self.unit = done, total, unit
         if self._task is None:
             self._task = self._columns.add_task(self.stage, total=total, unit=unit, note=note)
         self._columns.update(self._task, completed=done, total=total, unit=unit, note=note)
-        now = time.monotonic()
         if not self.console.is_terminal and now - self._last_line >= self.LINE_EVERY:
             self._last_line = now
             self.console.print(self._line(now, note), highlight=False)
 
     def _line(self, now: float, note: str) -> str:
-        seconds = now - self.started
-        speed = self.done / seconds if seconds else 0.0
+        seconds = now - self._began
+        speed = (self.done - self._done_then) / seconds if seconds else 0.0
         eta = f"{(self.total - self.done) / speed:.0f} s" if speed else "unknown"
         shown = f"{self.done:,.0f}/{self.total:,.0f} {self.unit}, {_rate(speed, self.unit)}, ETA {eta}"
         return f"{self.stage}: {shown}{', ' + note if note else ''}"
