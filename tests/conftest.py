@@ -78,11 +78,10 @@ def recipe_file(tmp_path: Path) -> Callable[..., Path]:
             "languages": ["en", "de", "zh"],
             "storage": str(tmp_path / "runs"),
             "corpus": {
-                "text": "starter:text/{lang}.txt",
-                "format": "sentences",
+                "text": {"path": "starter:text/{lang}.txt", "format": "sentences"},
                 "parallel": "starter:text/{lang}.txt",
                 "dictionary": "starter:words/{lang}.txt",
-                "min_tokens": 3,
+                "cleaning": {"min_tokens": 3},
             },
             "encoder": {
                 "scratch": {

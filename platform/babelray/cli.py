@@ -68,7 +68,22 @@ def _stage_command(name: str, text: str) -> None:
     app.command(name)(command)
 
 
-_stage_command("corpus", "Cut text into clean sentences and words, count vocabularies, pair translations.")
+@app.command()
+def corpus(recipe: RecipePath, overrides: Overrides = None, dry_run: DryRun = False, force: Force = None) -> None:
+    """Cut text into clean sentences and words, count vocabularies, pair translations.
+
+    `babelray corpus inspect ARTIFACT` shows the statistics of a corpus and a few random sentences of each language.
+    """
+    if recipe != "inspect":
+        _run(recipe, overrides, "corpus", dry_run, force)
+        return
+    from babelray.text.inspect import show
+
+    if not overrides or len(overrides) > 1:
+        raise BabelrayError("inspect needs one place", "babelray corpus inspect runs/corpus/FINGERPRINT")
+    show(overrides[0], console)
+
+
 _stage_command("encoder", "Fetch the encoder that the run starts from, or train a small one from scratch.")
 _stage_command("extract", "Take static word vectors of every language from the encoder.")
 _stage_command("align", "Map the vectors of all languages into the space of the hub.")

@@ -21,7 +21,7 @@ class Language(BaseModel):
     family: str = Field(description="language family, with the branch of Indo-European")
     script: str = Field(pattern=r"^[A-Z][a-z]{3}$", description="ISO 15924 code of the script")
     iso639_3: str = Field(pattern=r"^[a-z]{3}$", description="ISO 639-3 code")
-    segmenter: str = Field("icu", description="what cuts its text into sentences and words")
+    segmenter: str = Field("icu", description="what cuts its sentences into words; ICU if not installed")
 
 
 _TABLE = """
@@ -68,10 +68,16 @@ zh | Mandarin   | 中文              | Sino-Tibetan      | Hans | cmn
 """
 
 
+_WORDS = {"ja": "fugashi", "ko": "kiwipiepy", "th": "pythainlp", "zh": "jieba"}
+"""Languages whose words another segmenter than ICU cuts better."""
+
+
 def _read_table() -> dict[str, Language]:
     fields = ("code", "name", "native", "family", "script", "iso639_3")
     rows = ([cell.strip() for cell in line.split("|")] for line in _TABLE.strip().splitlines())
-    return {row[0]: Language(**dict(zip(fields, row, strict=True))) for row in rows}
+    return {
+        row[0]: Language(**dict(zip(fields, row, strict=True)), segmenter=_WORDS.get(row[0], "icu")) for row in rows
+    }
 
 
 LANGUAGES: dict[str, Language] = _read_table()

@@ -37,6 +37,8 @@ class Recipe(Config):
     """The language that all others are mapped to and compared with."""
     seed: int = Field(1, ge=0)
     """Same recipe, same seed, same number of workers: the same result."""
+    data: str = "data"
+    """What `{data}` stands for in this recipe's paths, so that one recipe serves wherever the data lie."""
     storage: str = "runs"
     """Where artifacts go: a local folder or an s3:// URI that every node can reach."""
     experiment: str | None = None
@@ -68,9 +70,17 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     for override in overrides:
         _apply(data, override)
     try:
-        return Recipe.model_validate(data)
+        return Recipe.model_validate(_fill_in(data, str(data.get("data", "data"))))
     except ValidationError as error:
         raise RecipeError(f"{path}: {_describe(error)}", "Correct the recipe and run it again.") from None
+
+
+def _fill_in(value: Any, data: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _fill_in(below, data) for key, below in value.items()}
+    if isinstance(value, list):
+        return [_fill_in(item, data) for item in value]
+    return value.replace("{data}", data) if isinstance(value, str) else value
 
 
 class _StrictLoader(yaml.SafeLoader):

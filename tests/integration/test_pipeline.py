@@ -28,11 +28,10 @@ def finished(tmp_path_factory: pytest.TempPathFactory, babelray: Command) -> tup
         "languages": ["en", "de", "zh"],
         "storage": str(folder / "runs"),
         "corpus": {
-            "text": "starter:text/{lang}.txt",
-            "format": "sentences",
+            "text": {"path": "starter:text/{lang}.txt", "format": "sentences"},
             "parallel": "starter:text/{lang}.txt",
             "dictionary": "starter:words/{lang}.txt",
-            "min_tokens": 3,
+            "cleaning": {"min_tokens": 3},
         },
         "encoder": {
             "scratch": {

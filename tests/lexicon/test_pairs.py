@@ -1,3 +1,4 @@
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -6,7 +7,9 @@ from hypothesis import strategies as st
 
 from babelray.errors import DataError
 from babelray.languages import LANGUAGES
+from babelray.lexicon.config import DictionaryConfig, ParallelConfig
 from babelray.lexicon.pairs import Pair, dictionary_pairs, is_held_out, parallel_pairs, read_pairs, write_pairs
+from babelray.lexicon.read import Problems
 from babelray.storage import Place
 
 
@@ -21,36 +24,137 @@ def write(folder: Path, **texts: str) -> str:
     return str(folder / "{lang}.txt")
 
 
-def test_parallel_text_holds_out_whole_paragraphs(tmp_path: Path) -> None:
-    pattern = write(tmp_path, de="a\nb\n\nc\nd\n", en="A\nB\n\nC\nD\n")
-    pairs = parallel_pairs(pattern, "de", "en", share=0.5)
+def parallel(path: str, problems: Problems | None = None, **more: object) -> tuple[list[Pair], Counter[str]]:
+    return parallel_pairs([ParallelConfig(path=path, **more)], "de", "en", problems or Problems())
+
+
+def dictionary(*configs: DictionaryConfig, problems: Problems | None = None) -> tuple[list[Pair], Counter[str]]:
+    return dictionary_pairs(configs, "de", "en", problems or Problems())
+
+
+def test_aligned_text_holds_out_whole_paragraphs(tmp_path: Path) -> None:
+    path = write(tmp_path, de="a\nb\n\nc\nd\n", en="A\nB\n\nC\nD\n")
+    pairs, counts = parallel(path, held_out=0.5)
     assert pairs == [Pair("a", "A", "train"), Pair("b", "B", "train"), Pair("c", "C", "test"), Pair("d", "D", "test")]
+    assert counts["train"] == counts["test"] == 2
 
 
-def test_dictionary_splits_never_share_a_source_word(tmp_path: Path) -> None:
-    pattern = write(tmp_path, de="Bank\nBank | Ufer\nHaus\nAuto | Wagen\n", en="bank\nshore\nhouse\ncar\n")
-    pairs = dictionary_pairs(pattern, "de", "en", share=0.5)
-    assert Pair("bank", "bank", "test") in pairs, "held out with its other meaning"
-    assert Pair("haus", "house", "train") in pairs
-    assert {p.source for p in pairs if p.split == "train"}.isdisjoint(p.source for p in pairs if p.split == "test")
+def test_keyed_text_holds_out_chapters(tmp_path: Path) -> None:
+    for code in ("de", "en"):
+        rows = [f"GEN {c}:{v}\t{code} {c} {v}" for c in range(4) for v in range(3) if (code, c, v) != ("en", 0, 0)]
+        (tmp_path / f"{code}.tsv").write_text("\n".join([*rows, "broken", f"ONLY {code}:1\tx"]))
+    problems = Problems()
+    pairs, _ = parallel(str(tmp_path / "{lang}.tsv"), problems, layout="keyed", held_out=0.5)
+    assert len(pairs) == 11 and problems.count == 2 and "line 13" in problems.first[0]
+    assert {pair.source.split()[1] for pair in pairs if pair.split == "test"} == {"1", "3"}
 
 
-@pytest.mark.parametrize(
-    ("de", "message"), [("a\n", "has 1 lines"), ("a\n\nc\n", r"de.txt, line 2: empty here"), ("a\nb\nc\nd", "4 lines")]
-)
+def test_two_files_and_one_file_and_a_table(tmp_path: Path) -> None:
+    sides = {"de": [f"Satz {i}" for i in range(40)], "en": [f"phrase {i}" for i in range(40)]}
+    for code, lines in sides.items():
+        (tmp_path / f"news.en-de.{code}").write_text("\n".join(lines))
+    rows = ["\t".join(pair) for pair in zip(sides["en"], sides["de"], strict=True)]
+    (tmp_path / "en-de.tsv").write_text("\n".join(rows))
+    (tmp_path / "all.tsv").write_text("\n".join(["id\ten\tde", *(f"x\t{row}" for row in rows)]))
+    moses, tsv, table = (
+        parallel(str(tmp_path / name))[0] for name in ("news.{hub}-{lang}.{side}", "{hub}-{lang}.tsv", "all.tsv")
+    )
+    assert moses == tsv == table and len(moses) == 40
+    assert [pair.source for pair in moses if pair.split == "test"] == [f"Satz {i}" for i in range(40)][40:] or (
+        Counter(pair.split for pair in moses) == {"train": 40}
+    ), "four blocks of ten lines: a fifth of four is none"
+    held_out, _ = parallel(str(tmp_path / "all.tsv"), held_out=0.5)
+    assert [pair.split for pair in held_out] == ["train"] * 10 + ["test"] * 10 + ["train"] * 10 + ["test"] * 10
+
+
+def test_pairs_of_unlike_length_are_dropped(tmp_path: Path) -> None:
+    path = write(
+        tmp_path, de="eins zwei\ndrei vier\nx\nfünf sechs\n", en="one two\nthree four\nlong and longer\nfive six\n"
+    )
+    pairs, counts = parallel(path, split="train")
+    assert len(pairs) == 3 and counts["dropped: unlike lengths"] == 1
+
+
+def test_a_tested_sentence_is_in_no_training_pair(tmp_path: Path) -> None:
+    path = write(tmp_path, de="a\nb\n\nb\nd\n", en="A\nB\n\nX\nD\n")
+    pairs, counts = parallel(path, held_out=0.5)
+    assert Pair("b", "B", "train") not in pairs and counts["dropped: shared with test"] == 1
+
+
+@pytest.mark.parametrize(("de", "message"), [("a\n", "has 1 lines"), ("a\nb\nc\nd", "4 lines")])
 def test_files_that_are_not_aligned(tmp_path: Path, de: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        parallel_pairs(write(tmp_path, de=de, en="A\nB\nC\n"), "de", "en", 0.5)
+        parallel(write(tmp_path, de=de, en="A\nB\nC\n"))
 
 
-def test_written_and_read_back(tmp_path: Path) -> None:
-    pairs = [Pair("é", "b", "train"), Pair("c", "d", "test")]
-    write_pairs(Place.parse(tmp_path / "p.parquet"), pairs)
-    assert read_pairs(Place.parse(tmp_path / "p.parquet"), "train") == pairs[:1]
-    assert read_pairs(Place.parse(tmp_path / "p.parquet"), "test") == pairs[1:]
+def test_dictionary_formats(tmp_path: Path) -> None:
+    (tmp_path / "en-de.txt").write_text("house Haus\ncar Auto\ncar Wagen\n")
+    (tmp_path / "de-en.tsv").write_text("Eis\tice cream\tnoun\nheute Abend\ttonight\n")
+    muse = DictionaryConfig(path=str(tmp_path / "{hub}-{lang}.txt"), split="train")
+    panlex = DictionaryConfig(path=str(tmp_path / "{lang}-{hub}.tsv"), split="train", lowercase=False)
+    pairs, counts = dictionary(muse, panlex)
+    assert [(pair.source, pair.target) for pair in pairs] == [
+        ("haus", "house"), ("auto", "car"), ("wagen", "car"), ("Eis", "ice cream"), ("heute Abend", "tonight"),
+    ]  # fmt: skip
+    assert counts["train"] == 5
+
+
+def test_bad_lines_are_counted_and_the_first_ten_shown(tmp_path: Path) -> None:
+    bad = ["alone", "three words here", "\tempty side", "empty\t"] * 4
+    (tmp_path / "en-de.txt").write_bytes("\n".join(["good gut", *bad]).encode() + b"\n\xff\xfe broken\n")
+    problems = Problems()
+    pairs, _ = dictionary(DictionaryConfig(path=str(tmp_path / "{hub}-{lang}.txt"), split="train"), problems=problems)
+    assert len(pairs) == 1 and problems.count == 17 and len(problems.first) == 10
+    assert problems.first[0].endswith("en-de.txt, line 2: fewer than two columns")
+    assert "line 3: more than two words and no tab" in problems.first[1]
+
+
+def test_train_and_test_share_no_word(tmp_path: Path) -> None:
+    (tmp_path / "train.en-de").write_text("bank Bank\nbench Bank\nshore Ufer\nhouse Haus\n")
+    (tmp_path / "test.en-de").write_text("bank Bank\n")
+    sources = [
+        DictionaryConfig(path=str(tmp_path / "train.{hub}-{lang}"), split="train"),
+        DictionaryConfig(path=str(tmp_path / "test.{hub}-{lang}"), split="test"),
+    ]
+    pairs, counts = dictionary(*sources)
+    assert counts == {"train": 2, "test": 1, "dropped: shared with test": 1}
+    assert {pair.target for pair in pairs if pair.split == "train"} == {"shore", "house"}
+
+
+WORDS = st.sampled_from("abcdefgh")
+
+
+@given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=30), st.floats(0, 0.9))
+def test_splits_never_share_a_word(entries: list[tuple[str, str]], share: float) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "en-de").write_text("".join(f"{a}\t{b}\n" for a, b in entries))
+        pairs, _ = dictionary(DictionaryConfig(path=f"{folder}/{{hub}}-{{lang}}", held_out=share))
+    for side in ("source", "target"):
+        train, test = ({getattr(p, side) for p in pairs if p.split == split} for split in ("train", "test"))
+        assert train.isdisjoint(test)
+
+
+def test_languages_without_a_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no translations of language 'de'"):
+        dictionary(DictionaryConfig(path=str(tmp_path / "{hub}-{lang}")))
+    assert dictionary(DictionaryConfig(path=str(tmp_path / "{hub}-{lang}"), required=False))[0] == []
+
+
+def test_written_in_shards_and_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("babelray.lexicon.pairs.SHARD", 2)
+    pairs = [Pair("é", "b", "train"), Pair("c", "d", "test"), Pair("e", "f", "train")]
+    place = Place.parse(tmp_path / "de-en")
+    write_pairs(place, pairs)
+    assert place.files() == ["00000.parquet", "00001.parquet"]
+    assert read_pairs(place, "train") == [pairs[0], pairs[2]] and read_pairs(place, "test") == [pairs[1]]
+    assert read_pairs(Place.parse(tmp_path / "none"), "test") == []
 
 
 @pytest.mark.parametrize("code", [code for code in LANGUAGES if code != "en"])
 def test_starter_files_are_aligned(code: str) -> None:
-    assert len(parallel_pairs("starter:text/{lang}.txt", code, "en", 0.2)) == 242
-    assert len(dictionary_pairs("starter:words/{lang}.txt", code, "en", 0.2)) >= 400
+    problems = Problems()
+    sentences, _ = parallel_pairs([ParallelConfig(path="starter:text/{lang}.txt")], code, "en", problems)
+    words, _ = dictionary_pairs([DictionaryConfig(path="starter:words/{lang}.txt")], code, "en", problems)
+    assert problems.count == 0 and len(sentences) == 242 and len(words) > 350

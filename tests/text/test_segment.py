@@ -1,10 +1,14 @@
+import importlib.util
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from babelray.languages import LANGUAGES
+from babelray.encoder.words import token_spans
+from babelray.errors import RecipeError
+from babelray.languages import LANGUAGES, Language
 from babelray.storage.place import STARTER
-from babelray.text.segment import Segmenter, is_word, paragraphs
+from babelray.text.segment import PACKAGES, Segmenter, is_word, resolve_segmenters
 
 
 @pytest.mark.parametrize(
@@ -18,7 +22,7 @@ from babelray.text.segment import Segmenter, is_word, paragraphs
     ],
 )
 def test_tokens(code: str, text: str, expected: list[str]) -> None:
-    assert Segmenter.of(LANGUAGES[code]).tokens(text) == expected
+    assert Segmenter.of(code).tokens(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -26,12 +30,13 @@ def test_tokens(code: str, text: str, expected: list[str]) -> None:
     [("en", "It rains. We stay.", 2), ("hi", "यह घर है। वह पेड़ है।", 2), ("ja", "雨です。家にいます。", 2)],
 )
 def test_sentences(code: str, text: str, count: int) -> None:
-    assert len(Segmenter.of(LANGUAGES[code]).sentences(text)) == count
+    assert len(Segmenter.of(code).sentences(text)) == count
 
 
+@settings(deadline=None)
 @given(st.text(max_size=80))
 def test_tokens_are_the_text_without_space(text: str) -> None:
-    tokens = Segmenter.of(LANGUAGES["en"]).tokens(text)
+    tokens = Segmenter.of("en").tokens(text)
     assert "".join("".join(tokens).split()) == "".join(text.split())
 
 
@@ -39,13 +44,34 @@ def test_is_word() -> None:
     assert is_word("3.5") and is_word("किताब") and not is_word("…") and not is_word("。")
 
 
-def test_paragraphs() -> None:
-    lines = ["a", "b", "", "", "c"]
-    assert list(paragraphs(iter(lines), one_sentence_a_line=True)) == [["a", "b"], ["c"]]
-    assert list(paragraphs(iter(lines), one_sentence_a_line=False)) == [["a"], ["b"], ["c"]]
-
-
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_every_language_has_starter_text_that_segments(code: str) -> None:
-    line = (STARTER / "text" / f"{code}.txt").read_text(encoding="utf-8").splitlines()[0]
-    assert len(Segmenter.of(LANGUAGES[code]).tokens(line)) >= 5
+def test_every_language_segments_and_tokens_are_pieces_of_the_text(code: str) -> None:
+    name = LANGUAGES[code].segmenter
+    for used in {"icu", name if importlib.util.find_spec(PACKAGES[name]) else "icu"}:
+        segmenter = Segmenter.of(code, used)
+        for line in (STARTER / "text" / f"{code}.txt").read_text(encoding="utf-8").split("\n"):
+            tokens = segmenter.tokens(line)
+            assert len(tokens) >= 4 or not line
+            assert [line[a:b] for a, b in token_spans(line, tokens)] == tokens
+            assert not any(token.isspace() for token in tokens)
+
+
+def test_segmenters_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "fugashi" else find(name))
+    languages = {code: LANGUAGES[code] for code in ("en", "ja")}
+    found, remarks = resolve_segmenters(languages, {}, "icu")
+    assert found == {"en": "icu", "ja": "icu"} and "ja: fugashi is not installed" in remarks[0]
+    with pytest.raises(RecipeError, match="'fugashi' for language 'ja' is not installed"):
+        resolve_segmenters(languages, {}, "error")
+    assert resolve_segmenters(languages, {"ja": "icu"}, "error") == (found, [])
+
+
+def test_wrong_names() -> None:
+    languages = {"en": LANGUAGES["en"]}
+    with pytest.raises(RecipeError, match="unknown segmenter 'spaces'"):
+        resolve_segmenters(languages, {"en": "spaces"}, "icu")
+    with pytest.raises(RecipeError, match="'ja' is not among the languages"):
+        resolve_segmenters(languages, {"ja": "icu"}, "icu")
+    other = Language(code="ga", name="I", native="G", family="IE", script="Latn", iso639_3="gle", segmenter="icu")
+    assert resolve_segmenters({"ga": other}, {}, "error")[0] == {"ga": "icu"}

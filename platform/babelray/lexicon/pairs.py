@@ -1,18 +1,23 @@
-"""Translation pairs with the hub: sentences and words, each with a split that never leaks."""
+"""Translation pairs with the hub, words and sentences, each with a split that never leaks."""
 
 from __future__ import annotations
 
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
 
-from babelray.errors import DataError
-from babelray.text.corpus import read_table, source_files, write_table
+from babelray.lexicon.read import Problems, Translation, read_translations
+from babelray.text.tables import read_table, write_rows
 
 if TYPE_CHECKING:
+    from babelray.lexicon.config import DictionaryConfig, ParallelConfig, TranslationSource
     from babelray.storage import Place
 
 Split = Literal["train", "test"]
-_COLUMNS = {"source": "string", "target": "string", "split": "string"}
+SHARD = 100_000
 
 
 @dataclass(frozen=True)
@@ -33,65 +38,102 @@ def is_held_out(position: int, share: float) -> bool:
     return int((position + 1) * share + 1e-9) > int(position * share + 1e-9)
 
 
-def parallel_pairs(pattern: str, code: str, hub: str, share: float) -> list[Pair]:
-    """Sentence pairs from two files aligned by line; whole paragraphs are held out."""
-    source, target = _aligned(pattern, code, hub)
-    pairs: list[Pair] = []
-    paragraph = 0
-    for left, right in zip(source, target, strict=True):
-        if not left:
-            paragraph += 1
-        else:
-            pairs.append(Pair(left, right, "test" if is_held_out(paragraph, share) else "train"))
-    return pairs
+def dictionary_pairs(
+    sources: Sequence[DictionaryConfig], code: str, hub: str, problems: Problems
+) -> tuple[list[Pair], Counter[str]]:
+    """Word pairs of all sources, each once. Train and test share no word, on either side.
 
-
-def dictionary_pairs(pattern: str, code: str, hub: str, share: float) -> list[Pair]:
-    """Word pairs from two files aligned by line, `a | b` being alternatives; lower case.
-
-    A source word that is held out in one entry is held out in all of them, so that the two splits never
-    share a source word.
+    Words are held out as wholes, with all their translations. A training pair one of whose words is tested is left
+    out and counted, wherever it comes from: the usual dictionaries overlap with the usual test sets.
     """
-    source, target = _aligned(pattern, code, hub)
-    entries = [
-        (left, right, is_held_out(number, share))
-        for number, (lefts, rights) in enumerate(zip(source, target, strict=True))
-        for left in _alternatives(lefts)
-        for right in _alternatives(rights)
+    found: dict[tuple[str, str], Split] = {}
+    for config in sources:
+        words = [
+            Translation(source, target, entry.group)
+            for entry in read_translations(config, code, hub, problems)
+            for source in _alternatives(entry.source, config)
+            for target in _alternatives(entry.target, config)
+        ]
+        grouped = words if config.resolved_layout in ("aligned", "table") else [_by_source(word) for word in words]
+        for entry, split in _split(grouped, config):
+            key = (entry.source, entry.target)
+            found[key] = "test" if split == "test" else found.get(key, split)
+    return _without_leaks([Pair(*key, split) for key, split in found.items()])
+
+
+def _by_source(entry: Translation) -> Translation:
+    return Translation(entry.source, entry.target, entry.source)
+
+
+def _alternatives(cell: str, config: DictionaryConfig) -> list[str]:
+    cell = cell.lower() if config.lowercase else cell
+    parts = cell.split("|") if config.resolved_layout == "aligned" else [cell]
+    return [" ".join(part.split()) for part in parts if part.strip()]
+
+
+def parallel_pairs(
+    sources: Sequence[ParallelConfig], code: str, hub: str, problems: Problems
+) -> tuple[list[Pair], Counter[str]]:
+    """Sentence pairs of all sources, each once; whole paragraphs or chapters are held out."""
+    found: dict[tuple[str, str], Split] = {}
+    counts: Counter[str] = Counter()
+    for config in sources:
+        entries = list(read_translations(config, code, hub, problems))
+        kept = _of_like_length(entries, config.max_ratio)
+        counts["dropped: unlike lengths"] += len(entries) - len(kept)
+        for entry, split in _split(_blocks(kept, config), config):
+            key = (entry.source, entry.target)
+            found[key] = "test" if split == "test" else found.get(key, split)
+    pairs, leaks = _without_leaks([Pair(*key, split) for key, split in found.items()])
+    return pairs, counts + leaks
+
+
+def _blocks(entries: list[Translation], config: TranslationSource) -> list[Translation]:
+    """Where nothing marks paragraphs, ten lines in a row are one: neighbours are often alike."""
+    if config.resolved_layout == "keyed" or any(a.group == b.group for a, b in pairwise(entries)):
+        return entries
+    return [Translation(entry.source, entry.target, str(i // 10)) for i, entry in enumerate(entries)]
+
+
+def _of_like_length(entries: list[Translation], max_ratio: float) -> list[Translation]:
+    """Drop pairs whose length ratio is far from the usual one of these two languages."""
+    if not entries:
+        return []
+    usual = statistics.median(len(entry.source) / len(entry.target) for entry in entries[:SHARD])
+    return [e for e in entries if 1 / max_ratio <= len(e.source) / len(e.target) / usual <= max_ratio]
+
+
+def _split(entries: Iterable[Translation], config: TranslationSource) -> list[tuple[Translation, Split]]:
+    if config.split != "held-out":
+        return [(entry, config.split) for entry in entries]
+    position: dict[str, int] = {}
+    return [
+        (entry, "test" if is_held_out(position.setdefault(entry.group, len(position)), config.held_out) else "train")
+        for entry in entries
     ]
-    tested = {left for left, _, held_out in entries if held_out}
-    pairs = [Pair(left, right, "test" if left in tested else "train") for left, right, _ in entries]
-    return list(dict.fromkeys(pairs))
 
 
-def _alternatives(entry: str) -> list[str]:
-    return [word for part in entry.lower().split("|") if (word := part.strip())]
+def _without_leaks(pairs: list[Pair]) -> tuple[list[Pair], Counter[str]]:
+    """Leave out training pairs that share a side with a test pair."""
+    sources = {pair.source for pair in pairs if pair.split == "test"}
+    targets = {pair.target for pair in pairs if pair.split == "test"}
+    kept = [p for p in pairs if p.split == "test" or (p.source not in sources and p.target not in targets)]
+    counts: Counter[str] = Counter(pair.split for pair in kept)
+    counts["dropped: shared with test"] = len(pairs) - len(kept)
+    return kept, counts
 
 
-def _aligned(pattern: str, code: str, hub: str) -> tuple[list[str], list[str]]:
-    import unicodedata
-
-    names, columns = [], []
-    for language in (code, hub):
-        files = source_files(pattern, language)
-        names.append(", ".join(map(str, files)))
-        text = "".join(unicodedata.normalize("NFC", file.read_text()) for file in files)
-        columns.append([line.strip() for line in text.splitlines()])
-    source, target = columns
-    if len(source) != len(target):
-        problem = f"{names[0]} has {len(source)} lines, {names[1]} has {len(target)}"
-        raise DataError(problem, "Files aligned by line must have the same number of lines.")
-    for number, (left, right) in enumerate(zip(source, target, strict=True), start=1):
-        if bool(left) != bool(right):
-            empty = names[1] if left else names[0]
-            raise DataError(f"{empty}, line {number}: empty here but not in the other language")
-    return source, target
+def write_pairs(folder: Place, pairs: Sequence[Pair]) -> None:
+    """Write pairs in shards."""
+    for number, start in enumerate(range(0, max(1, len(pairs)), SHARD)):
+        rows: Iterable[dict[str, Any]] = (vars(pair) for pair in pairs[start : start + SHARD])
+        write_rows(folder / f"{number:05}.parquet", rows, ["source", "target", "split"])
 
 
-def write_pairs(place: Place, pairs: list[Pair]) -> None:
-    write_table(place, [vars(pair) for pair in pairs], _COLUMNS)
-
-
-def read_pairs(place: Place, split: Split) -> list[Pair]:
-    """The pairs of one split."""
-    return [Pair(**row) for row in read_table(place).to_pylist() if row["split"] == split]
+def read_pairs(folder: Place, split: Split) -> list[Pair]:
+    """The pairs of one split; none if there are no pairs at all."""
+    if not folder.exists():
+        return []
+    return [
+        Pair(**row) for name in folder.files() for row in read_table(folder / name).to_pylist() if row["split"] == split
+    ]

@@ -55,7 +55,7 @@ def _align(code: str, hub: str, config: AlignConfig, extracted: Place, corpus: P
     source = WordVectors.load(extracted / "vectors" / code)
     mapping, outcome = Procrustes.identity(source.matrix), {"mapped": False, "pairs": 0}
     if code != hub:
-        place = corpus / "dictionary" / f"{code}-{hub}.parquet"
+        place = corpus / "dictionary" / f"{code}-{hub}"
         if not place.exists():
             raise DataError("the align stage needs a dictionary", "Name it in the recipe under `corpus.dictionary`.")
         target = WordVectors.load(extracted / "vectors" / hub)

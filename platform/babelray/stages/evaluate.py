@@ -113,5 +113,4 @@ def _vector_scores(settings: Settings, others: list[str], vectors: Place, corpus
 def _test_pairs(corpus: Place, kind: str, code: str, hub: str) -> list[tuple[str, str]]:
     from babelray.lexicon.pairs import read_pairs
 
-    place = corpus / kind / f"{code}-{hub}.parquet"
-    return [(pair.source, pair.target) for pair in read_pairs(place, "test")] if place.exists() else []
+    return [(pair.source, pair.target) for pair in read_pairs(corpus / kind / f"{code}-{hub}", "test")]

@@ -45,7 +45,7 @@ class ReportStage(Stage[Settings]):
                 hub=job.settings.hub,
                 languages=job.settings.languages,
                 scores=(job.source("evaluate") / "scores.json").read_json(),
-                statistics=(job.source("corpus") / "statistics.json").read_json(),
+                statistics=(job.source("corpus") / "statistics.json").read_json()["text"],
                 curves=curves,
                 manifests={stage: artifact.manifest for stage, artifact in job.inputs.items()},
             )

@@ -19,10 +19,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO
 
 from babelray.errors import DataError, StorageError
-from babelray.storage import s3
+from babelray.storage import hub, s3
 
 STARTER = Path(__file__).resolve().parent.parent / "starter"
 
@@ -46,6 +46,8 @@ class Place:
         if separator and scheme == "s3":
             s3.split(text)
             return cls(text.rstrip("/"))
+        if separator and scheme == "hf":
+            return cls(text)
         if separator and scheme == "file":
             text = rest
         elif separator:
@@ -67,6 +69,10 @@ class Place:
         return self.uri.startswith("s3://")
 
     @property
+    def is_hub(self) -> bool:
+        return self.uri.startswith("hf://")
+
+    @property
     def name(self) -> str:
         return PurePosixPath(self.uri).name
 
@@ -84,6 +90,8 @@ class Place:
     def exists(self) -> bool:
         """Whether a file or folder is here."""
         with explained(self, "look at"):
+            if self.is_hub:
+                return bool(hub.glob(self.uri))
             return s3.exists(self.uri) if self.is_s3 else self.path.exists()
 
     def is_file(self) -> bool:
@@ -107,6 +115,8 @@ class Place:
 
         `*`, `?` and `[…]` are allowed in the last parts of the path; the fixed start is listed.
         """
+        if self.is_hub:
+            return [Place(uri) for uri in hub.glob(self.uri)]
         parts = self.uri.split("/")
         first = next((i for i, part in enumerate(parts) if any(c in part for c in "*?[")), None)
         if first is None:
@@ -121,6 +131,41 @@ class Place:
             if len(found := name.split("/")) == len(pattern)
             and all(fnmatch(part, wanted) for part, wanted in zip(found, pattern, strict=True))
         ]
+
+    def size(self) -> int:
+        """Bytes of this file."""
+        with explained(self, "look at"):
+            if self.is_hub:
+                return hub.size(self.uri)
+            return s3.size(self.uri) if self.is_s3 else self.path.stat().st_size
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """This file as a stream of bytes that can be searched; only what is asked for is read."""
+        with explained(self, "read"):
+            if not self.is_s3 and not self.is_hub:
+                with self.path.open("rb") as file:
+                    yield file
+                return
+            with hub.open_file(self.uri) if self.is_hub else s3.open_file(self.uri) as stream:
+                yield stream
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Path]:
+        """A local file to write; it takes this place when the block ends well, and is gone when it does not."""
+        with explained(self, "write"):
+            if self.is_s3:
+                with tempfile.TemporaryDirectory(prefix="babelray-") as folder:
+                    yield Path(folder) / self.name
+                    s3.upload(Path(folder) / self.name, self.uri)
+                return
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex[:8]}")
+            try:
+                yield temporary
+                temporary.replace(self.path)
+            finally:
+                temporary.unlink(missing_ok=True)
 
     def read_bytes(self) -> bytes:
         with explained(self, "read"):
@@ -146,13 +191,8 @@ class Place:
             if self.is_s3:
                 s3.write(self.uri, data)
                 return
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex[:8]}")
-            try:
+            with self.writing() as temporary:
                 temporary.write_bytes(data)
-                os.replace(temporary, self.path)
-            finally:
-                temporary.unlink(missing_ok=True)
 
     def write_text(self, text: str) -> None:
         self.write_bytes(text.encode("utf-8"))
@@ -163,6 +203,8 @@ class Place:
     def digest(self) -> str:
         """What identifies the content of this file: SHA-256 locally, the entity tag and size on S3."""
         with explained(self, "read"):
+            if self.is_hub:
+                return hub.digest(self.uri)
             if self.is_s3:
                 return s3.entity_tag(self.uri)
             with self.path.open("rb") as file:

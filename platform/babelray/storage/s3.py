@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from babelray.errors import StorageError
 
@@ -102,6 +102,20 @@ def sizes_below(uri: str) -> dict[str, int]:
 def read(uri: str) -> bytes:
     bucket, key = split(uri)
     return client().get_object(Bucket=bucket, Key=key)["Body"].read()
+
+
+def size(uri: str) -> int:
+    bucket, key = split(uri)
+    return client().head_object(Bucket=bucket, Key=key)["ContentLength"]
+
+
+def open_file(uri: str) -> BinaryIO:
+    """A stream that reads ranges; pyarrow's, with boto3's settings from the environment."""
+    from pyarrow import fs
+
+    split(uri)
+    filesystem, path = fs.FileSystem.from_uri(uri)
+    return filesystem.open_input_file(path)
 
 
 def write(uri: str, data: bytes) -> None:

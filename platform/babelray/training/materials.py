@@ -48,7 +48,7 @@ class ArtifactMaterials:
         return self._pairs("dictionary", code)
 
     def _pairs(self, kind: str, code: str) -> tuple[list[str], list[str]]:
-        place = self.corpus / kind / f"{code}-{self.hub}.parquet"
+        place = self.corpus / kind / f"{code}-{self.hub}"
         if not place.exists():
             named = {"parallel": "parallel text", "dictionary": "a dictionary"}[kind]
             raise DataError(f"an objective needs {named}", f"Name it in the recipe under `corpus.{kind}`.")

@@ -1,0 +1,60 @@
+"""Where translations come from, and which of them are held out."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from babelray.config import Config
+
+Layout = Literal["aligned", "keyed", "table", "pairs"]
+
+
+class TranslationSource(Config):
+    """Files of translations. How they are laid out follows from the path, or from `layout`.
+
+    aligned  `dir/{lang}.txt`               one file a language; line n translates line n
+    keyed    `dir/{lang}.tsv`               one file a language; `key<TAB>text`, joined by the key
+    table    `names.tsv`                    one file; a header line with language codes, a column a language
+    pairs    `dir/{hub}-{lang}.tsv`         one file a pair; two columns, in the order in which the path names them
+             `dir/{hub}-{lang}.{side}`      two files a pair (Moses); `{side}` stands for each language's code
+    """
+
+    path: str
+    layout: Layout | None = None
+    split: Literal["held-out", "train", "test"] = "held-out"
+    """`held-out`: a share is kept for evaluation. `train`, `test`: all of it is one or the other."""
+    held_out: float = Field(0.2, ge=0, lt=1)
+    """The share kept for evaluation, evenly spread over the file."""
+    required: bool = True
+    """Whether every language must have a file here; otherwise those without are passed over."""
+
+    @property
+    def resolved_layout(self) -> Layout:
+        if self.layout:
+            return self.layout
+        if "{hub}" in self.path:
+            return "pairs"
+        return "aligned" if "{lang}" in self.path else "table"
+
+    @model_validator(mode="after")
+    def _path_fits_the_layout(self) -> TranslationSource:
+        needed = {"aligned": ["{lang}"], "keyed": ["{lang}"], "table": [], "pairs": ["{hub}", "{lang}"]}
+        for name in needed[self.resolved_layout]:
+            if name not in self.path:
+                raise ValueError(f"a path of layout {self.resolved_layout!r} must have {name} in it")
+        return self
+
+
+class ParallelConfig(TranslationSource):
+    """Sentences and their translations."""
+
+    max_ratio: float = Field(3.0, gt=1)
+    """Pairs whose lengths, in characters and against the median of the source, differ by more are dropped."""
+
+
+class DictionaryConfig(TranslationSource):
+    """Words and their translations; `a | b` in a cell of aligned files are alternatives."""
+
+    lowercase: bool = True

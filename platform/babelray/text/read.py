@@ -1,0 +1,309 @@
+"""Files of any of the formats into paragraphs, in bounded memory, whatever the bytes are.
+
+Uncompressed text is read in chunks, side by side: a chunk begins after the first blank line at or after a multiple
+of `chunk_bytes` (after the first line break, if no blank line is near), so that where chunks begin depends on
+the file alone. A compressed file is one chunk.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from babelray.errors import DataError
+from babelray.storage import Place
+from babelray.text.config import CorpusConfig, TextSource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BLOCK = 1 << 20
+GROUP = 1000
+"""Longest run of sentences of one paragraph that is handed on at once."""
+COMPRESSED = (".gz", ".zst", ".xz")
+_BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A piece of a file. `start` and `end` are bytes, or row groups of a parquet file."""
+
+    code: str
+    source: TextSource
+    file: Place
+    number: int
+    """Which file of the language it is, over all sources."""
+    start: int
+    end: int | None
+    bytes: int
+    """About how much there is to read, for the progress bar."""
+
+
+@dataclass
+class Group:
+    """Consecutive sentences of one paragraph, or one paragraph that is yet to be cut into sentences."""
+
+    document: int
+    paragraph: int
+    texts: list[str]
+    before: int = 0
+    """Sentences of this paragraph that came in earlier groups."""
+
+
+def source_files(source: TextSource, code: str) -> list[Place]:
+    """The files of a language; an error that says what was looked for if they are required and not there."""
+    place = Place.parse(source.path.replace("{lang}", code))
+    found = place.glob()
+    if not found and source.required:
+        if place.exists():
+            raise DataError(f"{place} is a folder, not a file", "Name the files in it with a pattern, such as *.txt.")
+        raise DataError(f"no file for language {code!r} at {place}", "Check the path in the recipe's `corpus.text`.")
+    return found
+
+
+def list_chunks(files: Mapping[str, list[tuple[TextSource, Place]]], chunk_bytes: int) -> list[Chunk]:
+    """All pieces of all files, in the order in which their sentences count."""
+    chunks: list[Chunk] = []
+    for code, sources in files.items():
+        for number, (source, file) in enumerate(sources):
+            if source.format == "parquet":
+                chunks += _row_groups(code, source, file, number)
+                continue
+            size = file.size()
+            whole = file.name.endswith(COMPRESSED) or size <= chunk_bytes
+            starts = [0] if whole else range(0, size, chunk_bytes)
+            for start in starts:
+                end = None if whole else start + chunk_bytes
+                chunks.append(Chunk(code, source, file, number, start, end, size if whole else chunk_bytes))
+    return chunks
+
+
+def _row_groups(code: str, source: TextSource, file: Place, number: int) -> list[Chunk]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with file.open() as stream:
+            described = pq.ParquetFile(stream).metadata
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{file} is not a parquet file ({error})", "Check `format` in the recipe.") from None
+    if source.field not in described.schema.to_arrow_schema().names:
+        known = ", ".join(described.schema.to_arrow_schema().names)
+        raise DataError(f"{file} has no column {source.field!r}", f"It has: {known}. Set `field` in the recipe.")
+    sizes = [described.row_group(i).total_byte_size for i in range(described.num_row_groups)]
+    return [Chunk(code, source, file, number, i, i + 1, size) for i, size in enumerate(sizes)]
+
+
+def read_groups(chunk: Chunk, config: CorpusConfig, counts: Counter[str]) -> Iterator[Group]:
+    """The paragraphs of a chunk, in order. What cannot be used is counted in `counts`, as read and dropped."""
+    if chunk.source.format == "parquet":
+        yield from _documents(_parquet_texts(chunk), chunk, counts)
+    elif chunk.source.format == "jsonl":
+        yield from _documents(_json_texts(_text_lines(chunk, config, counts), chunk, counts), chunk, counts)
+    else:
+        yield from _plain(_text_lines(chunk, config, counts), chunk)
+
+
+def _plain(lines: Iterator[tuple[int, str]], chunk: Chunk) -> Iterator[Group]:
+    """Lines of text: blank ones end a document, or a paragraph where every line is a sentence."""
+    sentences = chunk.source.format == "sentences"
+    group: Group | None = None
+    paragraph = 0
+    document: int | None = None
+    for offset, line in lines:
+        if not line:
+            if group:
+                yield group
+            group = None
+            document, paragraph = (document, paragraph + 1) if sentences else (None, 0)
+            continue
+        if document is None:
+            document = (chunk.number << 40) | offset
+        if not sentences:
+            yield Group(document, paragraph, [line])
+            paragraph += 1
+            continue
+        if group and len(group.texts) == GROUP:
+            yield group
+            group = Group(document, paragraph, [], group.before + GROUP)
+        group = group or Group(document, paragraph, [])
+        group.texts.append(line)
+    if group:
+        yield group
+
+
+def _documents(texts: Iterator[tuple[int, str]], chunk: Chunk, counts: Counter[str]) -> Iterator[Group]:
+    """Whole documents: a line break separates paragraphs."""
+    for offset, text in texts:
+        document = (chunk.number << 40) | offset
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # half of a surrogate pair, which JSON can smuggle in
+            _drop(counts, "not UTF-8")
+            continue
+        for number, line in enumerate(line for line in map(tidy, text.splitlines()) if line):
+            yield Group(document, number, [line])
+
+
+def _json_texts(lines: Iterator[tuple[int, str]], chunk: Chunk, counts: Counter[str]) -> Iterator[tuple[int, str]]:
+    for offset, line in lines:
+        if not line:
+            continue
+        try:
+            value = json.loads(line)
+        except (json.JSONDecodeError, RecursionError):
+            _drop(counts, "not JSON")
+            continue
+        text = value.get(chunk.source.field) if isinstance(value, dict) else None
+        if isinstance(text, str):
+            yield offset, text
+        else:
+            _drop(counts, f"no field {chunk.source.field!r}")
+
+
+def _parquet_texts(chunk: Chunk) -> Iterator[tuple[int, str]]:
+    import pyarrow.parquet as pq
+
+    with chunk.file.open() as stream:
+        file = pq.ParquetFile(stream)
+        before = sum(file.metadata.row_group(i).num_rows for i in range(chunk.start))
+        batches = file.iter_batches(256, row_groups=[chunk.start], columns=[chunk.source.field])
+        texts = (text for batch in batches for text in batch.column(0).to_pylist())
+        for row, text in enumerate(texts, start=before):
+            if isinstance(text, str):
+                yield row, text
+
+
+def _text_lines(chunk: Chunk, config: CorpusConfig, counts: Counter[str]) -> Iterator[tuple[int, str]]:
+    """The lines of a chunk as text, with their offsets; blank ones as empty strings."""
+    column = chunk.source.column
+    for offset, line in _raw_lines(chunk, config, counts):
+        if line is None:
+            _drop(counts, "line too long")
+            continue
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError:
+            _drop(counts, "not UTF-8")
+            continue
+        if column is not None and text.strip():
+            columns = text.split("\t")
+            if len(columns) <= column:
+                _drop(counts, "column missing")
+                continue
+            text = columns[column]
+        yield offset, text.strip() if chunk.source.format == "jsonl" else tidy(text)
+
+
+def _raw_lines(chunk: Chunk, config: CorpusConfig, counts: Counter[str]) -> Iterator[tuple[int, bytes | None]]:
+    """The lines of a chunk as bytes; a file that is damaged in the middle is an error, or counted."""
+    with chunk.file.open() as raw:
+        size = chunk.file.size()
+        by_line = chunk.source.format == "jsonl"
+        start = boundary(raw, chunk.start, size, config.chunk_bytes, by_line)
+        end = None if chunk.end is None else boundary(raw, chunk.end, size, config.chunk_bytes, by_line)
+        raw.seek(start)
+        try:
+            yield from bounded_lines(_decompressed(raw, chunk.file.name), start, end, config.cleaning.max_line_bytes)
+        except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+            if not _is_damage(error):
+                raise
+            if config.bad_files == "error":
+                problem = f"{chunk.file} is damaged or cut off ({error})"
+                raise DataError(problem, "Get the file again, or set corpus.bad_files to report.") from error
+            counts["damaged files"] += 1
+
+
+def _is_damage(error: Exception) -> bool:
+    """Whether a decompressor complains, rather than the disk or the network."""
+    return not isinstance(error, OSError) or (error.errno is None and "AWS Error" not in str(error))
+
+
+def _drop(counts: Counter[str], reason: str) -> None:
+    counts["read"] += 1
+    counts[f"dropped: {reason}"] += 1
+
+
+def _decompressed(raw: BinaryIO, name: str) -> Any:
+    import gzip
+
+    if name.endswith(".gz"):
+        return gzip.GzipFile(fileobj=raw)
+    if name.endswith(".xz"):
+        return lzma.LZMAFile(raw)
+    if name.endswith(".zst"):
+        import pyarrow as pa
+
+        return pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd")
+    return raw
+
+
+def boundary(file: BinaryIO, position: int, size: int, window: int, by_line: bool) -> int:
+    """Where the chunk that is due at a position begins."""
+    if position <= 0 or position >= size:
+        return max(0, min(position, size))
+    file.seek(position - 1)
+    if not by_line:
+        match = _BLANK_LINE.search(file.read(window))
+        if match:
+            return position - 1 + match.end()
+        file.seek(position - 1)
+    offset = position - 1
+    while block := file.read(BLOCK):
+        found = block.find(b"\n")
+        if found >= 0:
+            return offset + found + 1
+        offset += len(block)
+    return size
+
+
+def bounded_lines(stream: Any, start: int, end: int | None, limit: int) -> Iterator[tuple[int, bytes | None]]:
+    """Lines with their offsets, ended by LF, CR LF or CR; None for a line of more than `limit` bytes.
+
+    Never holds more than a line and a block. A line belongs to the chunk in which it starts.
+    """
+    offset, rest, skipping = start, b"", False
+    position = start
+    while end is None or position < end:
+        block = stream.read(BLOCK if end is None else min(BLOCK, end - position))
+        if not block:
+            break
+        if block.endswith(b"\r"):
+            block += stream.read(1)  # the LF of a CR LF
+        position += len(block)
+        pieces = (rest + block).splitlines(keepends=True)
+        rest = b"" if pieces[-1].endswith((b"\n", b"\r")) else pieces.pop()
+        for piece in pieces:
+            if not skipping:
+                yield offset, piece if len(piece) <= limit + 2 else None
+            skipping = False
+            offset += len(piece)
+        if len(rest) > limit:
+            if not skipping:
+                yield offset, None
+            offset += len(rest)
+            rest, skipping = b"", True
+    if rest and not skipping:
+        yield offset, rest
+
+
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
+_INVISIBLE = re.compile("[\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ufeff]")
+
+
+def tidy(text: str) -> str:
+    r"""NFC; control characters become spaces, direction marks and byte-order marks go; no space around.
+
+    >>> tidy("\ufeffcafe\u0301\x00 \u200fشاي\r\n")
+    'café  شاي'
+    """
+    import unicodedata
+
+    text = _INVISIBLE.sub("", _CONTROL.sub(" ", text)).strip()
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
