@@ -8,7 +8,8 @@ from babelray.encoder.words import token_spans
 from babelray.errors import RecipeError
 from babelray.languages import LANGUAGES, Language
 from babelray.storage.place import STARTER
-from babelray.text.segment import PACKAGES, Segmenter, is_word, resolve_segmenters
+from babelray.text.read import tidy
+from babelray.text.segment import PACKAGES, Segmenter, resolve_segmenters
 
 
 @pytest.mark.parametrize(
@@ -40,8 +41,17 @@ def test_tokens_are_the_text_without_space(text: str) -> None:
     assert "".join("".join(tokens).split()) == "".join(text.split())
 
 
-def test_is_word() -> None:
-    assert is_word("3.5") and is_word("किताब") and not is_word("…") and not is_word("。")
+LINES = st.lists(st.text(max_size=40).map(tidy).filter(bool), min_size=1, max_size=6)
+
+
+@settings(deadline=None)
+@given(LINES)
+def test_cutting_all_at_once_is_cutting_each_alone(lines: list[str]) -> None:
+    segmenter = Segmenter.of("th")
+    assert segmenter.sentences_of_each(lines) == [segmenter.sentences(line) for line in lines]
+    pieces = [piece for piece in segmenter.pieces_of_all(lines) if piece == "\n" or not piece.isspace()]
+    alone = [[*segmenter.tokens(line), "\n"] for line in lines]
+    assert pieces == [piece for tokens in alone for piece in tokens][:-1]
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
@@ -54,6 +64,10 @@ def test_every_language_segments_and_tokens_are_pieces_of_the_text(code: str) ->
             assert len(tokens) >= 4 or not line
             assert [line[a:b] for a, b in token_spans(line, tokens)] == tokens
             assert not any(token.isspace() for token in tokens)
+        lines = [line for line in (STARTER / "text" / f"{code}.txt").read_text(encoding="utf-8").split("\n") if line]
+        pieces = [piece for piece in segmenter.pieces_of_all(lines) if piece == "\n" or not piece.isspace()]
+        assert "\t".join(pieces).split("\t\n\t") == ["\t".join(segmenter.tokens(line)) for line in lines]
+        assert segmenter.sentences_of_each(lines) == [segmenter.sentences(line) for line in lines]
 
 
 def test_segmenters_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

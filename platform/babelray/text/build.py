@@ -23,24 +23,26 @@ from typing import TYPE_CHECKING, Any
 from babelray import errors
 from babelray.errors import BabelrayError, DataError
 from babelray.storage import Place
-from babelray.text.clean import clean
+from babelray.text.clean import KEYED, clean
 from babelray.text.config import CorpusConfig
 from babelray.text.read import Chunk, list_chunks, read_groups, source_files
-from babelray.text.segment import Segmenter, is_word
+from babelray.text.segment import Segmenter
 from babelray.text.select import choose
 from babelray.text.tables import (
     SENTENCES,
-    count_tokens,
+    TokenCounter,
     kept_rows,
-    read_batches,
-    read_notes,
-    read_table,
-    write_batches,
+    read_arrow,
+    schema,
+    sum_counts,
+    write_arrow,
+    write_parquet,
     write_rows,
 )
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
 
     from babelray.progress import Progress
 
@@ -57,16 +59,20 @@ class Plan:
     out: Place
 
     def chunk(self, code: str, number: int) -> Place:
-        return self.out / "work" / "chunks" / code / f"{number:06}.parquet"
+        return self.out / "work" / "chunks" / code / f"{number:06}.arrow"
+
+    def notes(self, code: str, number: int) -> Place:
+        """What was counted in a chunk; written last, it marks the chunk done."""
+        return self.out / "work" / "chunks" / code / f"{number:06}.json"
 
     def kept(self, code: str, number: int) -> Place:
-        return self.out / "work" / "kept" / code / f"{number:06}.parquet"
+        return self.out / "work" / "kept" / code / f"{number:06}.arrow"
 
     def shard(self, code: str, number: int) -> Place:
         return self.out / "sentences" / code / f"{number:05}.parquet"
 
     def counts(self, code: str, number: int) -> Place:
-        return self.out / "work" / "counts" / code / f"{number:05}.parquet"
+        return self.out / "work" / "counts" / code / f"{number:05}.arrow"
 
     def vocabulary(self, code: str) -> Place:
         return self.out / "vocabulary" / f"{code}.parquet"
@@ -106,7 +112,7 @@ def _checked(code: str, counts: Counter[str]) -> Statistics:
     if not counts["kept"]:
         told = ", ".join(f"{name} {count}" for name, count in counts.items())
         raise DataError(f"nothing is left of the text of {code!r} ({told})", "Check `corpus` in the recipe.")
-    return dict(sorted(counts.items()))
+    return dict(sorted((name, count) for name, count in counts.items() if count))
 
 
 def find_chunks(config: CorpusConfig, codes: Sequence[str]) -> list[Chunk]:
@@ -149,10 +155,10 @@ def cut_chunk(plan: Plan, held_out: Mapping[str, frozenset[str]], item: tuple[st
     """Step 1: the clean sentences of a chunk, with their keys; returns what was read and dropped."""
     code, number, chunk = item
     place = plan.chunk(code, number)
-    if place.exists():
-        return Counter(read_notes(place))
+    if plan.notes(code, number).exists():
+        return Counter(plan.notes(code, number).read_json()["counts"])
     counts: Counter[str] = Counter()
-    rows = clean(
+    batches = clean(
         read_groups(chunk, plan.config, counts),
         Segmenter.of(code, plan.segmenters[code]),
         plan.config.cleaning,
@@ -161,19 +167,22 @@ def cut_chunk(plan: Plan, held_out: Mapping[str, frozenset[str]], item: tuple[st
         plan.seed,
         counts,
     )
-    write_rows(place, rows, (*SENTENCES, "key"), counts)
+    rows = write_arrow(place, batches, KEYED)
+    plan.notes(code, number).write_json({"rows": rows, "counts": counts})
     return counts
 
 
 def choose_rows(plan: Plan, item: tuple[str, int]) -> dict[str, Any]:
     """Step 2: which rows of each chunk of a language stay; returns the counts and which chunks make which shard."""
+    import pyarrow as pa
+
     code, chunks = item
     places = [plan.chunk(code, number) for number in range(chunks)]
-    rows = sum(_rows(place) for place in places)
+    rows = sum(plan.notes(code, number).read_json()["rows"] for number in range(chunks))
     pieces = [functools.partial(_keys, place) for place in places]
     kept, distinct = choose(pieces, rows, plan.config.cleaning.max_sentences)
     for number, positions in enumerate(kept):
-        write_rows(plan.kept(code, number), ({"row": row} for row in positions.tolist()), ["row"])
+        write_arrow(plan.kept(code, number), [pa.record_batch([positions], schema=schema("row"))], ["row"])
     sizes = [len(positions) for positions in kept]
     counts = {
         "dropped: duplicate": rows - distinct,
@@ -183,15 +192,8 @@ def choose_rows(plan: Plan, item: tuple[str, int]) -> dict[str, Any]:
     return {"counts": counts, "groups": shard_groups(sizes, plan.config.shard_sentences)}
 
 
-def _rows(place: Place) -> int:
-    import pyarrow.parquet as pq
-
-    with place.open() as stream:
-        return int(pq.ParquetFile(stream).metadata.num_rows)
-
-
 def _keys(place: Place) -> Iterator[np.ndarray]:
-    for batch in read_batches(place, ["key"]):
+    for batch in read_arrow(place, "key"):
         yield batch.column(0).to_numpy()
 
 
@@ -220,34 +222,37 @@ def write_shard(plan: Plan, item: tuple[str, int, list[int]]) -> None:
     code, number, chunks = item
     if plan.counts(code, number).exists():
         return
-    counts: Counter[str] = Counter()
+    counter = TokenCounter()
     batches = (
         batch
         for chunk in chunks
-        for batch in kept_rows(plan.chunk(code, chunk), read_table(plan.kept(code, chunk))["row"].to_numpy())
+        for kept in read_arrow(plan.kept(code, chunk), "row")
+        for batch in kept_rows(plan.chunk(code, chunk), kept.column(0).to_numpy())
     )
-    write_batches(plan.shard(code, number), count_tokens(batches, counts), SENTENCES)
-    write_rows(plan.counts(code, number), ({"word": w, "count": n} for w, n in counts.items()), ["word", "count"])
+    write_parquet(plan.shard(code, number), counter.watch(batches), SENTENCES)
+    write_arrow(plan.counts(code, number), counter.table().to_batches(), ["word", "count"])
 
 
 def write_vocabulary(plan: Plan, item: tuple[str, int]) -> Statistics:
     """Step 4: the words of a language, from the counts of its shards."""
     code, shards = item
-    tokens: Counter[str] = Counter()
-    for number in range(shards):
-        table = read_table(plan.counts(code, number))
-        for token, count in zip(table["word"].to_pylist(), table["count"].to_pylist(), strict=True):
-            tokens[token] += count
+    import pyarrow as pa
+
+    places = [plan.counts(code, number) for number in range(shards)]
+    tables = [pa.Table.from_batches([batch]) for place in places for batch in read_arrow(place, "word", "count")]
+    tokens = sum_counts(tables)
     words = vocabulary(tokens, plan.config)
     write_rows(plan.vocabulary(code), ({"word": w, "count": n} for w, n in words), ["word", "count"])
-    return {"tokens": sum(tokens.values()), "types": len(words)}
+    return {"tokens": sum(tokens["count"].to_pylist()), "types": len(words)}
 
 
-def vocabulary(tokens: Mapping[str, int], config: CorpusConfig) -> list[tuple[str, int]]:
-    """Lower-cased words by falling count, then by code point."""
+def vocabulary(tokens: pa.Table, config: CorpusConfig) -> list[tuple[str, int]]:
+    """Lower-cased words by falling count, then by code point; a token without letter or digit is no word."""
+    import pyarrow.compute as pc
+
     words: Counter[str] = Counter()
-    for token, count in tokens.items():
-        if is_word(token):
-            words[token.lower()] += count
+    with_letters = tokens.filter(pc.match_substring_regex(tokens["word"], r"[\p{L}\p{N}]"))
+    for token, count in zip(with_letters["word"].to_pylist(), with_letters["count"].to_pylist(), strict=True):
+        words[token.lower()] += count
     frequent = [(word, count) for word, count in words.items() if count >= config.min_count]
     return sorted(frequent, key=lambda item: (-item[1], item[0]))[: config.max_words]

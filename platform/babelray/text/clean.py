@@ -3,31 +3,42 @@
 Sentences of at least `min_tokens` tokens, only from paragraphs of at least `min_sentences` sentences. Sentences
 that evaluation holds out are dropped, so that nothing that is tested was ever trained on. Every sentence that is
 read is either kept or counted under the reason for which it was dropped.
+
+The pieces that the segmenter cuts go straight into columns, a few thousand sentences at a time: what is done for
+each piece is done by Arrow, and memory stays small.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from babelray.text.config import CleaningConfig
 from babelray.text.read import Group
 from babelray.text.segment import Segmenter
+from babelray.text.tables import SENTENCES, schema
 
-Row = dict[str, Any]
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+SENTENCES_AT_ONCE = 2048
+GROUPS_AT_ONCE = 512
+KEYED = (*SENTENCES, "key")
 
 
-def sentence_key(seed: int) -> Callable[[str], int]:
-    """A 64-bit hash of a sentence; equal sentences are duplicates, and the smallest hashes make the sample."""
-    key = seed.to_bytes(16, "little")
+def sentence_keys(texts: Sequence[str], seed: int) -> np.ndarray:
+    """A 64-bit hash of each sentence; equal sentences are duplicates, and the smallest hashes make the sample."""
+    import numpy as np
+
+    salt = seed.to_bytes(16, "little")
     blake2b = hashlib.blake2b
-
-    def hashed(text: str) -> int:
-        return int.from_bytes(blake2b(text.encode(), digest_size=8, key=key).digest(), "little")
-
-    return hashed
+    digests = b"".join([blake2b(text.encode(), digest_size=8, salt=salt).digest() for text in texts])
+    return np.frombuffer(digests, dtype="<u8")
 
 
 def clean(
@@ -38,30 +49,70 @@ def clean(
     held_out: frozenset[str],
     seed: int,
     counts: Counter[str],
-) -> Iterator[Row]:
-    """The sentences to keep, as rows; `cut` says whether a group is a paragraph yet to be cut into sentences."""
-    key = sentence_key(seed)
-    for group in groups:
-        sentences = segmenter.sentences(group.texts[0]) if cut else group.texts
-        counts["read"] += len(sentences)
-        if group.before + len(sentences) < config.min_sentences:
-            counts["dropped: short paragraph"] += len(sentences)
-            continue
-        for number, text in enumerate(sentences, start=group.before):
-            if text in held_out:
-                counts["dropped: held out"] += 1
+) -> Iterator[pa.RecordBatch]:
+    """The sentences to keep, with their tokens and keys.
+
+    `cut` says whether a group is a paragraph that is yet to be cut into sentences.
+    """
+    waiting = _Columns()
+    remaining = iter(groups)
+    while taken := list(itertools.islice(remaining, GROUPS_AT_ONCE)):
+        found = segmenter.sentences_of_each([g.texts[0] for g in taken]) if cut else [g.texts for g in taken]
+        for group, sentences in zip(taken, found, strict=True):
+            counts["read"] += len(sentences)
+            if group.before + len(sentences) < config.min_sentences:
+                counts["dropped: short paragraph"] += len(sentences)
                 continue
-            tokens = segmenter.tokens(text)
-            if len(tokens) < config.min_tokens:
-                counts["dropped: too few tokens"] += 1
-            elif len(tokens) > config.max_tokens:
-                counts["dropped: too many tokens"] += 1
-            else:
-                yield {
-                    "document": group.document,
-                    "paragraph": group.paragraph,
-                    "sentence": number,
-                    "text": text,
-                    "tokens": tokens,
-                    "key": key(text),
-                }
+            numbers: Sequence[int] = range(group.before, group.before + len(sentences))
+            if not held_out.isdisjoint(sentences):
+                numbers, sentences = _without(held_out, numbers, sentences, counts)
+            waiting.add(group, numbers, sentences)
+            if len(waiting.text) >= SENTENCES_AT_ONCE:
+                yield waiting.batch(segmenter, config, seed, counts)
+                waiting = _Columns()
+    if waiting.text:
+        yield waiting.batch(segmenter, config, seed, counts)
+
+
+def _without(
+    held_out: frozenset[str], numbers: Iterable[int], sentences: list[str], counts: Counter[str]
+) -> tuple[list[int], list[str]]:
+    left = [(number, text) for number, text in zip(numbers, sentences, strict=True) if text not in held_out]
+    counts["dropped: held out"] += len(sentences) - len(left)
+    return [number for number, _ in left], [text for _, text in left]
+
+
+@dataclass
+class _Columns:
+    """Sentences that wait to become a batch."""
+
+    document: list[int] = field(default_factory=list)
+    paragraph: list[int] = field(default_factory=list)
+    sentence: list[int] = field(default_factory=list)
+    text: list[str] = field(default_factory=list)
+
+    def add(self, group: Group, numbers: Iterable[int], sentences: list[str]) -> None:
+        self.document += [group.document] * len(sentences)
+        self.paragraph += [group.paragraph] * len(sentences)
+        self.sentence += numbers
+        self.text += sentences
+
+    def batch(self, segmenter: Segmenter, config: CleaningConfig, seed: int, counts: Counter[str]) -> pa.RecordBatch:
+        """The sentences that have neither too few nor too many tokens."""
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        pieces = pa.array(segmenter.pieces_of_all(self.text), pa.string())
+        solid = pc.invert(pc.utf8_is_space(pieces))
+        ends = np.flatnonzero(pc.equal(pieces, "\n").to_numpy(zero_copy_only=False))
+        before = np.concatenate([[0], np.cumsum(solid.to_numpy(zero_copy_only=False))])
+        offsets = np.concatenate([[0], before[ends], before[-1:]])
+        tokens = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pieces.filter(solid))
+        lengths = np.diff(offsets)
+        counts["dropped: too few tokens"] += int((lengths < config.min_tokens).sum())
+        counts["dropped: too many tokens"] += int((lengths > config.max_tokens).sum())
+        keys = pa.array(sentence_keys(self.text, seed))
+        columns = [self.document, self.paragraph, self.sentence, self.text, tokens, keys]
+        batch = pa.record_batch(columns, schema=schema(*KEYED))
+        return batch.filter(pa.array((lengths >= config.min_tokens) & (lengths <= config.max_tokens)))

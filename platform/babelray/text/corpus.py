@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from babelray.storage import Place
-from babelray.text.tables import SENTENCES, read_batches, read_table
+from babelray.text.tables import SENTENCES, read_parquet, read_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,7 +21,7 @@ def shards(corpus: Place, code: str) -> list[Place]:
 def iter_sentences(corpus: Place, code: str) -> Iterator[pa.RecordBatch]:
     """Sentences of a language, a few thousand at a time: document, paragraph, sentence, text, tokens."""
     for shard in shards(corpus, code):
-        yield from read_batches(shard, SENTENCES)
+        yield from read_parquet(shard, SENTENCES)
 
 
 def read_sentences(corpus: Place, code: str) -> pa.Table:

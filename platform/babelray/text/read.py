@@ -188,7 +188,7 @@ def _text_lines(chunk: Chunk, config: CorpusConfig, counts: Counter[str]) -> Ite
             _drop(counts, "line too long")
             continue
         try:
-            text = line.decode("utf-8")
+            text = line.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError:
             _drop(counts, "not UTF-8")
             continue
@@ -305,5 +305,7 @@ def tidy(text: str) -> str:
     """
     import unicodedata
 
-    text = _INVISIBLE.sub("", _CONTROL.sub(" ", text)).strip()
+    if not text.isprintable():  # the line break is gone by now: few lines have anything to take out
+        text = _INVISIBLE.sub("", _CONTROL.sub(" ", text))
+    text = text.strip()
     return text if text.isascii() else unicodedata.normalize("NFC", text)

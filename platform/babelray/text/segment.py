@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from babelray.errors import RecipeError
 from babelray.languages import Language
@@ -51,12 +50,11 @@ class Segmenter:
     """
 
     def __init__(self, code: str, name: str) -> None:
-        from icu4py.breakers import SentenceBreaker
+        from icu4py.breakers import SentenceBreaker, WordBreaker
 
-        self._sentences = SentenceBreaker
+        self._sentences, self._words = SentenceBreaker, WordBreaker
         self.locale = code.split("_")[0]
-        self.tokens: Callable[[str], list[str]] = _WORDS[name](self.locale)
-        """The tokens of a sentence: words, numbers and marks, no space."""
+        self._pieces = None if name == "icu" else _OTHERS[name]()
 
     @classmethod
     @functools.cache
@@ -68,36 +66,63 @@ class Segmenter:
         """The sentences of a paragraph, without surrounding space."""
         return [s for piece in self._sentences(paragraph, self.locale) if (s := piece.strip())]
 
+    def tokens(self, sentence: str) -> list[str]:
+        """The tokens of a sentence: words, numbers and marks, no space."""
+        pieces = self._pieces(sentence) if self._pieces else self._words(sentence, self.locale)
+        return [piece for piece in pieces if not piece.isspace()]
 
-def _icu(locale: str) -> Callable[[str], list[str]]:
-    from icu4py.breakers import WordBreaker
+    def sentences_of_each(self, paragraphs: Sequence[str]) -> list[list[str]]:
+        """The sentences of several paragraphs, none of which has a line break in it.
 
-    return lambda text: [piece for piece in WordBreaker(text, locale) if not piece.isspace()]
+        Setting ICU up costs as much as cutting a short paragraph, and a line break always ends a sentence
+        (rule SB4 of Unicode's UAX 29): all are cut at once.
+        """
+        found: list[list[str]] = [[]]
+        for piece in self._sentences("\n".join(paragraphs), self.locale):
+            if sentence := piece.strip():
+                found[-1].append(sentence)
+            if piece[-1] == "\n":
+                found.append([])
+        return found
+
+    def pieces_of_all(self, sentences: Sequence[str]) -> list[str]:
+        r"""The tokens of several sentences, none of which has a line break in it, with `\n` between them.
+
+        Other pieces of space may stand between tokens too. A line break is always a piece of its own (rules WB3a
+        and WB3b of UAX 29), so that cutting all at once gives what cutting each alone would.
+        """
+        if self._pieces is None:
+            return list(self._words("\n".join(sentences), self.locale))
+        pieces: list[str] = []
+        for sentence in sentences:
+            pieces.extend(self._pieces(sentence))
+            pieces.append("\n")
+        return pieces[:-1]
 
 
-def _fugashi(locale: str) -> Callable[[str], list[str]]:
+def _fugashi() -> Callable[[str], Iterable[str]]:
     import fugashi
 
     tagger = fugashi.Tagger("-Owakati")
     return lambda text: [word.surface for word in tagger(text)]
 
 
-def _jieba(locale: str) -> Callable[[str], list[str]]:
+def _jieba() -> Callable[[str], Iterable[str]]:
     import logging
 
     import jieba
 
     jieba.setLogLevel(logging.WARNING)
-    return lambda text: [piece for piece in jieba.cut(text) if not piece.isspace()]
+    return jieba.cut
 
 
-def _pythainlp(locale: str) -> Callable[[str], list[str]]:
+def _pythainlp() -> Callable[[str], Iterable[str]]:
     from pythainlp.tokenize import word_tokenize
 
-    return lambda text: [piece for piece in word_tokenize(text, engine="newmm") if not piece.isspace()]
+    return lambda text: word_tokenize(text, engine="newmm")
 
 
-def _kiwipiepy(locale: str) -> Callable[[str], list[str]]:
+def _kiwipiepy() -> Callable[[str], Iterable[str]]:
     """Morphemes by the characters they stand for; those that share characters (contractions) are one token."""
     from kiwipiepy import Kiwi
 
@@ -111,34 +136,9 @@ def _kiwipiepy(locale: str) -> Callable[[str], list[str]]:
             if end > start:
                 pieces.append(text[start:end])
                 position = end
-        return [piece for piece in pieces if not piece.isspace()]
+        return pieces
 
     return tokens
 
 
-_WORDS = {"icu": _icu, "fugashi": _fugashi, "jieba": _jieba, "pythainlp": _pythainlp, "kiwipiepy": _kiwipiepy}
-
-
-def is_word(token: str) -> bool:
-    """Whether a token has a letter or a digit in it, so that it is more than punctuation."""
-    return any(unicodedata.category(character)[0] in "LN" for character in token)
-
-
-def paragraphs(lines: Iterator[str], one_sentence_a_line: bool) -> Iterator[list[str]]:
-    """Group lines into paragraphs.
-
-    With a sentence a line a blank line ends a paragraph, which then comes as its sentences; otherwise every
-    line is a paragraph, and comes as a list of one.
-    """
-    group: list[str] = []
-    for line in lines:
-        if not one_sentence_a_line:
-            if line:
-                yield [line]
-        elif line:
-            group.append(line)
-        elif group:
-            yield group
-            group = []
-    if group:
-        yield group
+_OTHERS = {"fugashi": _fugashi, "jieba": _jieba, "pythainlp": _pythainlp, "kiwipiepy": _kiwipiepy}

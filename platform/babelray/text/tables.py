@@ -1,9 +1,11 @@
-"""Sentences, vocabularies and pairs as parquet, written in bounded memory and never half-visible."""
+"""Tables on disk, written in bounded memory and never half-visible.
+
+What an artifact keeps is parquet. What only lives between two steps is Arrow's own format, which costs next to
+nothing to write and read.
+"""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 ROWS = 8192
 """Rows in a row group."""
+SENTENCES = ("document", "paragraph", "sentence", "text", "tokens")
 
 
 def schema(*names: str) -> pa.Schema:
@@ -38,13 +41,8 @@ def schema(*names: str) -> pa.Schema:
     return pa.schema([(name, kinds[name]) for name in names])
 
 
-SENTENCES = ("document", "paragraph", "sentence", "text", "tokens")
-
-
-def write_rows(
-    place: Place, rows: Iterable[Mapping[str, Any]], columns: Sequence[str], notes: Mapping[str, Any] | None = None
-) -> int:
-    """Write rows as they come; `notes` is read at the end and kept in the file. Returns how many there were."""
+def write_rows(place: Place, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """Write rows as parquet, as they come."""
     import pyarrow as pa
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -55,37 +53,35 @@ def write_rows(
             if len(waiting[columns[0]]) == ROWS:
                 yield pa.record_batch(list(waiting.values()), schema=schema(*columns))
                 waiting = {name: [] for name in columns}
-        if waiting[columns[0]]:
-            yield pa.record_batch(list(waiting.values()), schema=schema(*columns))
+        yield pa.record_batch(list(waiting.values()), schema=schema(*columns))
 
-    return write_batches(place, batches(), columns, notes)
+    write_parquet(place, batches(), columns)
 
 
-def write_batches(
-    place: Place, batches: Iterable[pa.RecordBatch], columns: Sequence[str], notes: Mapping[str, Any] | None = None
-) -> int:
+def write_parquet(place: Place, batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> None:
+    """Write batches as parquet, in row groups of the same size however the batches are cut."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    count = 0
-    with place.writing() as path, pq.ParquetWriter(path, schema(*columns), compression="zstd") as writer:
+    repeated = [name for name in columns if name in ("split", "document")] + ["tokens.list.element"]
+    waiting: list[pa.RecordBatch] = []
+    with (
+        place.writing() as path,
+        pq.ParquetWriter(path, schema(*columns), compression="zstd", use_dictionary=repeated) as writer,
+    ):
         for batch in batches:
-            writer.write_table(pa.Table.from_batches([batch]), row_group_size=ROWS)
-            count += len(batch)
-        writer.add_key_value_metadata({"babelray": json.dumps(notes or {})})
-    return count
+            waiting.append(batch)
+            if sum(map(len, waiting)) >= ROWS:
+                table = pa.Table.from_batches(waiting)
+                whole = len(table) // ROWS * ROWS
+                writer.write_table(table.slice(0, whole), row_group_size=ROWS)
+                waiting = table.slice(whole).to_batches()
+        if waiting:
+            writer.write_table(pa.Table.from_batches(waiting), row_group_size=ROWS)
 
 
-def read_notes(place: Place) -> dict[str, Any]:
-    """What was noted in a file."""
-    import pyarrow.parquet as pq
-
-    with place.open() as stream:
-        return json.loads(pq.ParquetFile(stream).metadata.metadata[b"babelray"])
-
-
-def read_batches(place: Place, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """A file, a row group at a time."""
+def read_parquet(place: Place, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """A parquet file, a row group at a time."""
     import pyarrow.parquet as pq
 
     with place.open() as stream:
@@ -95,11 +91,43 @@ def read_batches(place: Place, columns: Sequence[str]) -> Iterator[pa.RecordBatc
 
 
 def read_table(place: Place, columns: Sequence[str] | None = None) -> pa.Table:
-    """A whole file."""
+    """A whole parquet file."""
     import pyarrow.parquet as pq
 
     with place.open() as stream:
         return pq.ParquetFile(stream).read(columns=columns)
+
+
+def write_arrow(place: Place, batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> int:
+    """Write batches in Arrow's format; returns the number of rows."""
+    import pyarrow as pa
+
+    rows = 0
+    options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+    with place.writing() as path, pa.ipc.new_file(path, schema(*columns), options=options) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+            rows += len(batch)
+    return rows
+
+
+def read_arrow(place: Place, *columns: str) -> Iterator[pa.RecordBatch]:
+    """A file in Arrow's format, a batch at a time."""
+    import pyarrow as pa
+
+    with place.open() as stream:
+        wanted = [schema_names(place).index(name) for name in columns]
+        options = pa.ipc.IpcReadOptions(included_fields=wanted, use_threads=False)
+        reader = pa.ipc.open_file(stream, options=options)
+        for number in range(reader.num_record_batches):
+            yield reader.get_batch(number)
+
+
+def schema_names(place: Place) -> list[str]:
+    import pyarrow as pa
+
+    with place.open() as stream:
+        return list(pa.ipc.open_file(stream).schema.names)
 
 
 def kept_rows(place: Place, rows: np.ndarray) -> Iterator[pa.RecordBatch]:
@@ -108,19 +136,58 @@ def kept_rows(place: Place, rows: np.ndarray) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     start = 0
-    for batch in read_batches(place, SENTENCES):
+    for batch in read_arrow(place, *SENTENCES):
         first, last = np.searchsorted(rows, [start, start + len(batch)])
-        if last > first:
+        if last - first == len(batch):
+            yield batch
+        elif last > first:
             yield batch.take(pa.array(rows[first:last] - start))
         start += len(batch)
 
 
-def count_tokens(batches: Iterable[pa.RecordBatch], counts: Counter[str]) -> Iterator[pa.RecordBatch]:
-    """Hand batches on, and count their tokens on the way."""
-    import pyarrow.compute as pc
+class TokenCounter:
+    """Counts the tokens of batches that pass through; in Arrow, since there are millions."""
 
-    for batch in batches:
-        found = pc.value_counts(pc.list_flatten(batch.column("tokens")))
-        for token, count in zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True):
-            counts[token] += count
-        yield batch
+    AT_ONCE = 1_000_000
+
+    def __init__(self) -> None:
+        self._waiting: list[pa.Array] = []
+        self._counted: list[pa.Table] = []
+
+    def watch(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Hand batches on, and count their tokens on the way."""
+        import pyarrow.compute as pc
+
+        for batch in batches:
+            self._waiting.append(pc.list_flatten(batch.column("tokens")))
+            if sum(map(len, self._waiting)) >= self.AT_ONCE:
+                self._count()
+            yield batch
+
+    def _count(self) -> None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        found = pc.value_counts(pa.chunked_array(self._waiting, pa.string()))
+        self._counted.append(count_table(found.field("values"), found.field("counts")))
+        self._waiting = []
+
+    def table(self) -> pa.Table:
+        """Columns word and count; each token once."""
+        self._count()
+        return sum_counts(self._counted)
+
+
+def count_table(words: pa.Array, counts: pa.Array) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.table([words, counts], schema=schema("word", "count"))
+
+
+def sum_counts(tables: Sequence[pa.Table]) -> pa.Table:
+    """Counts of the same words added up."""
+    import pyarrow as pa
+
+    joined = pa.concat_tables([schema("word", "count").empty_table(), *tables]).combine_chunks()
+    summed = joined.group_by("word", use_threads=False).aggregate([("count", "sum")])
+    return count_table(summed["word"], summed["count_sum"])

@@ -1,0 +1,158 @@
+"""How fast the corpus stage is, and how much memory its workers need. Prints one line of JSON for each measurement.
+
+    python tests/benchmarks/corpus.py speed --megabytes 400
+    python tests/benchmarks/corpus.py memory --megabytes 200
+
+speed   tokens per second of the whole stage on 2 workers, against a bare loop over the same segmenter on 2 processes;
+        the workers of both are started before the clock is
+memory  the largest resident memory of any worker, for the given amount of generated text and for twice as much
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import multiprocessing
+import random
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "platform"))
+
+from rich.console import Console
+
+from babelray import cluster
+from babelray.progress import Progress
+from babelray.storage import Place
+from babelray.text.build import Plan, build_corpus
+from babelray.text.config import CorpusConfig
+from babelray.text.segment import Segmenter
+
+
+def generate(path: Path, megabytes: float, seed: int = 0) -> None:
+    """Text that looks like text: words by Zipf's law, sentences of 5 to 30 words, paragraphs of 1 to 6 sentences."""
+    generator = random.Random(seed)
+    letters = "etaoinshrdlucmfwypvbgk"
+    words = ["".join(generator.choices(letters, k=generator.randint(2, 10))) for _ in range(50_000)]
+    weights = [1 / (rank + 10) for rank in range(len(words))]
+    written = 0
+    with path.open("w", encoding="utf-8") as file:
+        while written < megabytes * 1e6:
+            pool = iter(generator.choices(words, weights, k=100_000))
+            lines = []
+            for _ in range(300):
+                paragraph = []
+                for _ in range(generator.randint(1, 6)):
+                    sentence = [word for word, _ in zip(pool, range(generator.randint(5, 30)), strict=False)]
+                    if sentence:
+                        paragraph.append(" ".join(sentence).capitalize() + ".")
+                lines.append(" ".join(paragraph) + ("\n" if generator.random() < 0.2 else ""))
+            text = "\n".join(lines) + "\n"
+            written += file.write(text)
+
+
+def stage(path: Path, out: Path) -> dict[str, int]:
+    plan = Plan(CorpusConfig(text=str(path)), {"en": "icu"}, 1, Place.parse(out))
+    with Progress(Console(file=io.StringIO()), "corpus") as progress:
+        return build_corpus(plan, {}, progress)["en"]
+
+
+def bare(part: tuple[Path, int, int]) -> int:
+    """The segmenter, and nothing else, over every second line."""
+    path, which, of = part
+    segmenter = Segmenter.of("en")
+    tokens = 0
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file):
+            if number % of == which:
+                for sentence in segmenter.sentences(line.strip()):
+                    tokens += len(segmenter.tokens(sentence))
+    return tokens
+
+
+def warm_up(folder: Path) -> None:
+    """Ray's workers are started too, and have imported what they need, before the clock is."""
+    generate(folder / "little.txt", 0.5)
+    stage(folder / "little.txt", folder / "warm")
+
+
+def speed(folder: Path, megabytes: float) -> dict[str, object]:
+    path = folder / "text.txt"
+    generate(path, megabytes)
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        pool.map(time.sleep, [0.1, 0.1])  # both are started
+        start = time.perf_counter()
+        tokens = sum(pool.map(bare, [(path, 0, 2), (path, 1, 2)], chunksize=1))
+        bare_seconds = time.perf_counter() - start
+    cluster.connect()
+    warm_up(folder)
+    start = time.perf_counter()
+    statistics = stage(path, folder / "out")
+    seconds = time.perf_counter() - start
+    cluster.disconnect()
+    rates = {"bare": tokens / bare_seconds, "stage": tokens / seconds}
+    return {
+        "benchmark": "corpus speed",
+        "megabytes": megabytes,
+        "tokens": tokens,
+        "kept_tokens": statistics["tokens"],
+        "bare_tokens_per_second": round(rates["bare"]),
+        "stage_tokens_per_second": round(rates["stage"]),
+        "share": round(rates["stage"] / rates["bare"], 3),
+    }
+
+
+class Watch(threading.Thread):
+    """The largest resident memory of any of Ray's workers."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.stop = threading.Event()
+        self.peak = 0
+
+    def run(self) -> None:
+        import psutil
+
+        while not self.stop.wait(0.2):
+            for process in psutil.Process().children(recursive=True):
+                try:
+                    if process.name().startswith("ray::") or "default_worker" in " ".join(process.cmdline()):
+                        self.peak = max(self.peak, process.memory_info().rss)
+                except psutil.Error:
+                    continue
+
+
+def memory(folder: Path, megabytes: float) -> dict[str, object]:
+    peaks = {}
+    for size in (megabytes, 2 * megabytes):
+        path = folder / f"{size}.txt"
+        generate(path, size)
+        cluster.connect()
+        watch = Watch()
+        watch.start()
+        stage(path, folder / f"out{size}")
+        watch.stop.set()
+        watch.join()
+        cluster.disconnect()
+        peaks[size] = watch.peak / 1e6
+    once, twice = peaks.values()
+    return {
+        "benchmark": "corpus memory",
+        "megabytes": [megabytes, 2 * megabytes],
+        "peak_worker_megabytes": [round(once), round(twice)],
+        "ratio": round(twice / once, 3),
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["speed", "memory"])
+    parser.add_argument("--megabytes", type=float, default=400)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="babelray-benchmark-") as temporary:
+        measured = {"speed": speed, "memory": memory}[arguments.what](Path(temporary), arguments.megabytes)
+    print(json.dumps(measured))

@@ -1,0 +1,182 @@
+"""The corpus stage without a cluster: the same functions, run one after the other, in any order."""
+
+import gzip
+import io
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from babelray.errors import DataError
+from babelray.progress import Progress
+from babelray.storage import Place
+from babelray.text import build
+from babelray.text.build import Plan, build_corpus, vocabulary
+from babelray.text.config import CorpusConfig
+from babelray.text.corpus import read_sentences, read_vocabulary
+from babelray.text.tables import count_table
+
+Execute = Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[tuple[Any, Any]]]
+
+
+def in_order(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    for item in items:
+        yield item, function(item)
+
+
+def backwards(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    yield from in_order(function, list(reversed(items)))
+
+
+def config(path: str, **changes: object) -> CorpusConfig:
+    settings: dict[str, Any] = {
+        "text": path,
+        "chunk_bytes": 1000,
+        "shard_sentences": 40,
+        "cleaning": {"min_tokens": 3, "min_sentences": 1, "max_line_bytes": 1000},
+    }
+    return CorpusConfig.model_validate(settings | changes)
+
+
+def run(
+    monkeypatch: pytest.MonkeyPatch, settings: CorpusConfig, out: Path, execute: Execute = in_order, seed: int = 1
+) -> dict[str, dict[str, int]]:
+    monkeypatch.setattr(build, "on_cluster", execute)
+    plan = Plan(settings, {"en": "icu", "de": "icu"}, seed, Place.parse(out))
+    with Progress(Console(file=io.StringIO()), "corpus") as progress:
+        return build_corpus(plan, {"en": frozenset(["The held out dog runs."])}, progress)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> str:
+    """Two languages; the English in two files with duplicates across them."""
+    for code, count in (("en", 300), ("de", 120)):
+        lines = [f"Sentence {i % 200} of {code} is here." for i in range(count)] + ["The held out dog runs.", "No."]
+        for part in (0, 1):
+            (tmp_path / f"{code}.{part}.txt").write_text("\n\n".join(lines[part::2]))
+    return str(tmp_path / "{lang}.*.txt")
+
+
+def test_statistics_and_output(monkeypatch: pytest.MonkeyPatch, text: str, tmp_path: Path) -> None:
+    statistics = run(monkeypatch, config(text), tmp_path / "out")
+    assert statistics["en"] == {
+        "read": 302,
+        "kept": 200,
+        "tokens": 1400,
+        "types": 205,
+        "dropped: duplicate": 100,
+        "dropped: held out": 1,
+        "dropped: too few tokens": 1,
+    }
+    out = Place.parse(tmp_path / "out")
+    table = read_sentences(out, "en")
+    assert len(table) == 200 and len(set(table["text"].to_pylist())) == 200
+    assert len(set(zip(*(table[c].to_pylist() for c in ("document", "paragraph", "sentence")), strict=True))) == 200
+    words = read_vocabulary(out, "en")
+    assert list(words.items())[:5] == [("en", 200), ("here", 200), ("is", 200), ("of", 200), ("sentence", 200)]
+    assert len([name for name in files(tmp_path / "out") if name.startswith("sentences/en/")]) > 2
+    assert not (tmp_path / "out/work").exists()
+
+
+def test_the_same_bytes_whatever_the_order(monkeypatch: pytest.MonkeyPatch, text: str, tmp_path: Path) -> None:
+    settings = config(text, cleaning={"min_tokens": 3, "min_sentences": 1, "max_sentences": 90})
+    for name, execute in (("one", in_order), ("two", backwards)):
+        run(monkeypatch, settings, tmp_path / name, execute)
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+
+
+def test_the_same_bytes_on_a_cluster(
+    monkeypatch: pytest.MonkeyPatch, text: str, tmp_path: Path, local_ray: None
+) -> None:
+    on_cluster = build.on_cluster
+    statistics = [run(monkeypatch, config(text), tmp_path / "one")]
+    statistics.append(run(monkeypatch, config(text), tmp_path / "two", on_cluster))
+    assert statistics[0] == statistics[1]
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+    (tmp_path / "broken.gz").write_bytes(gzip.compress(b"x " * 5000)[:20])
+    with pytest.raises(DataError, match="is damaged or cut off"):
+        run(monkeypatch, config(str(tmp_path / "broken.gz")), tmp_path / "three", on_cluster)
+
+
+def test_the_sample_is_decided_by_the_seed(monkeypatch: pytest.MonkeyPatch, text: str, tmp_path: Path) -> None:
+    settings = config(text, cleaning={"min_tokens": 3, "min_sentences": 1, "max_sentences": 50})
+    kept = []
+    for number, seed in enumerate((1, 1, 2)):
+        statistics = run(monkeypatch, settings, tmp_path / str(number), seed=seed)
+        assert statistics["en"]["kept"] == 50 and statistics["en"]["dropped: over the limit"] == 150
+        kept.append(read_sentences(Place.parse(tmp_path / str(number)), "en")["text"].to_pylist())
+    assert kept[0] == kept[1] != kept[2]
+
+
+def test_an_interrupted_run_does_only_what_is_left(monkeypatch: pytest.MonkeyPatch, text: str, tmp_path: Path) -> None:
+    run(monkeypatch, config(text), tmp_path / "whole")
+    for stop in (1, 7, 17, 22):
+        done: list[str] = []
+
+        def interrupted(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+            for item in items:
+                if len(done) == stop:  # noqa: B023
+                    raise KeyboardInterrupt
+                done.append("")  # noqa: B023
+                yield item, function(item)
+
+        out = tmp_path / f"cut{stop}"
+        with pytest.raises(KeyboardInterrupt):
+            run(monkeypatch, config(text), out, interrupted)
+        chunks = {p: p.stat().st_mtime_ns for p in (out / "work/chunks").rglob("*.json")}
+        seen: list[dict[Path, int]] = []
+
+        def watched(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+            yield from in_order(function, items)
+            seen.append({p: p.stat().st_mtime_ns for p in chunks})  # noqa: B023
+
+        statistics = run(monkeypatch, config(text), out, watched)
+        assert seen[0] == chunks, "complete chunks were made again"
+        assert statistics["en"]["kept"] == 200
+        assert files(out) == files(tmp_path / "whole")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.one_of(st.binary(max_size=3000), st.text(max_size=2000).map(lambda text: text.encode("utf-8", "surrogatepass"))),
+    st.sampled_from(["paragraphs", "sentences", "jsonl"]),
+    st.sampled_from(["", ".gz", ".xz", ".zst"]),
+)
+def test_arbitrary_bytes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, data: bytes, kind: str, suffix: str
+) -> None:
+    """Whatever the bytes, the stage ends, and read = kept + dropped by reason."""
+    folder = tmp_path_factory.mktemp("bytes")
+    (folder / f"en{suffix}").write_bytes(data)
+    (folder / "good.txt").write_text("This is a good line.\n")
+    text = [
+        {"path": str(folder / f"en{suffix}"), "format": kind},
+        {"path": str(folder / "good.txt"), "format": "sentences"},
+    ]
+    statistics = run(monkeypatch, config("", text=text, bad_files="report"), folder / "out")
+    for counts in statistics.values():
+        assert counts["read"] == counts["kept"] + sum(n for name, n in counts.items() if name.startswith("dropped"))
+
+
+def test_nothing_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("")
+    with pytest.raises(DataError, match=r"nothing is left of the text of 'en' \(read 0"):
+        run(monkeypatch, config(str(tmp_path / "empty.txt")), tmp_path / "out")
+
+
+def test_vocabulary_rules() -> None:
+    settings = CorpusConfig(text="x", min_count=2, max_words=2)
+    counts = {"The": 1, "the": 1, "b": 5, "a": 2, "c": 1, "…": 9, "किताब": 1, "3.5": 1, "。": 7}
+    table = count_table(pa.array(list(counts)), pa.array(list(counts.values())))
+    assert vocabulary(table, settings) == [("b", 5), ("a", 2)]
+    words = [word for word, _ in vocabulary(table, CorpusConfig(text="x"))]
+    assert words == ["b", "a", "the", "3.5", "c", "किताब"]
