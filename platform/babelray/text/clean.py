@@ -103,7 +103,7 @@ class _Columns:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        pieces = pa.array(segmenter.pieces_of_all(self.text), pa.string())
+        pieces = segmenter.pieces_of_all(self.text)
         solid = pc.invert(pc.utf8_is_space(pieces))
         ends = np.flatnonzero(pc.equal(pieces, "\n").to_numpy(zero_copy_only=False))
         before = np.concatenate([[0], np.cumsum(solid.to_numpy(zero_copy_only=False))])

@@ -9,9 +9,13 @@ from __future__ import annotations
 import functools
 import importlib.util
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from babelray.errors import RecipeError
 from babelray.languages import Language
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PACKAGES = {"icu": "icu4py", "fugashi": "fugashi", "jieba": "jieba", "pythainlp": "pythainlp", "kiwipiepy": "kiwipiepy"}
 """Segmenters and the packages they come in."""
@@ -85,19 +89,30 @@ class Segmenter:
                 found.append([])
         return found
 
-    def pieces_of_all(self, sentences: Sequence[str]) -> list[str]:
+    def pieces_of_all(self, sentences: Sequence[str]) -> pa.StringArray:
         r"""The tokens of several sentences, none of which has a line break in it, with `\n` between them.
 
         Other pieces of space may stand between tokens too. A line break is always a piece of its own (rules WB3a
         and WB3b of UAX 29), so that cutting all at once gives what cutting each alone would.
         """
-        if self._pieces is None:
-            return list(self._words("\n".join(sentences), self.locale))
-        pieces: list[str] = []
-        for sentence in sentences:
-            pieces.extend(self._pieces(sentence))
-            pieces.append("\n")
-        return pieces[:-1]
+        import numpy as np
+        import pyarrow as pa
+
+        if self._pieces is not None:
+            pieces: list[str] = []
+            for sentence in sentences:
+                pieces.extend(self._pieces(sentence))
+                pieces.append("\n")
+            return pa.array(pieces[:-1], pa.string())
+        # ICU's pieces cover the text from end to end: their lengths are enough to cut its bytes.
+        text = "\n".join(sentences)
+        ends = np.cumsum(np.fromiter(map(len, self._words(text, self.locale)), np.int32))
+        data = text.encode()
+        if len(data) > len(text):
+            starts = np.flatnonzero((np.frombuffer(data, np.uint8) & 0xC0) != 0x80)
+            ends = np.append(starts, len(data))[ends]
+        offsets = np.concatenate([[0], ends]).astype(np.int32)
+        return pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(data))
 
 
 def _fugashi() -> Callable[[str], Iterable[str]]:
