@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import itertools
 import json
 import multiprocessing
 import random
@@ -38,11 +39,11 @@ def generate(path: Path, megabytes: float, seed: int = 0) -> None:
     generator = random.Random(seed)
     letters = "etaoinshrdlucmfwypvbgk"
     words = ["".join(generator.choices(letters, k=generator.randint(2, 10))) for _ in range(50_000)]
-    weights = [1 / (rank + 10) for rank in range(len(words))]
+    weights = list(itertools.accumulate(1 / (rank + 10) for rank in range(len(words))))
     written = 0
     with path.open("w", encoding="utf-8") as file:
         while written < megabytes * 1e6:
-            pool = iter(generator.choices(words, weights, k=100_000))
+            pool = iter(generator.choices(words, cum_weights=weights, k=25_000))
             lines = []
             for _ in range(300):
                 paragraph = []

@@ -63,9 +63,9 @@ class CorpusConfig(Config):
     """Words that occur less often stay out of the vocabulary."""
     max_words: int = Field(200_000, ge=1)
     """The most frequent words that make the vocabulary."""
-    chunk_bytes: int = Field(8_000_000, ge=1000)
+    chunk_bytes: int = Field(16_000_000, ge=1000)
     """Uncompressed text is read in pieces of about this size, side by side; part of what makes shards the same."""
-    shard_sentences: int = Field(50_000, ge=1)
+    shard_sentences: int = Field(100_000, ge=1)
     """Sentences in an output shard, at least (the last may have fewer)."""
 
     @model_validator(mode="before")
