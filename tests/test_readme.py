@@ -5,7 +5,9 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
+from babelray.recipe import Recipe
 from conftest import ROOT
 
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "platform").rglob("*.md"), *(ROOT / "k8s").rglob("*.md")]
@@ -23,13 +25,22 @@ def test_links_lead_somewhere(document: Path) -> None:
         assert (document.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("line", [line for line in LINES if line.startswith("babelray") and "dashboard" not in line])
+RUNNABLE = [line for line in LINES if line.startswith("babelray") and not {"dashboard", "inspect"} & set(line.split())]
+
+
+@pytest.mark.parametrize("line", RUNNABLE)
 def test_babelray_commands_run(babelray, line: str) -> None:
     arguments = shlex.split(line)[1:]
     if arguments[0] == "run" and "--dry-run" not in arguments:
         arguments.append("--dry-run")  # accepted and planned; running it takes minutes
     process = babelray(*arguments)
     assert process.returncode == 0, process.stderr
+
+
+@pytest.mark.parametrize("block", re.findall(r"```yaml\n(.*?)```", README, re.DOTALL))
+def test_parts_of_recipes_are_valid(block: str) -> None:
+    quickstart = yaml.safe_load((ROOT / "jobs/recipes/quickstart.yaml").read_text(encoding="utf-8"))
+    Recipe.model_validate(quickstart | yaml.safe_load(block))
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if line.startswith("make")])

@@ -79,6 +79,16 @@ def test_errors_say_what_is_wrong_and_no_secret(
         (root / "x").read_bytes()
 
 
+def test_text_on_s3_that_cannot_be_read(babelray, recipe_file, server: dict[str, str]) -> None:
+    """Said before anything starts: the key that is not there, the credentials that are refused."""
+    arguments = ["corpus", str(recipe_file()), "corpus.text=s3://bucket/none/{lang}.txt"]
+    process = babelray(*arguments, **server)
+    assert process.returncode == 2 and "no file for language 'en' at s3://bucket/none/en.txt" in process.stderr
+    process = babelray(*arguments, **server | {"AWS_SECRET_ACCESS_KEY": "wrong-secret"})
+    assert process.returncode == 2 and "wrong-secret" not in process.stderr
+    assert "secret key does not fit" in process.stderr or "access denied" in process.stderr
+
+
 @pytest.mark.slow
 def test_a_whole_run_on_s3(babelray, recipe_file, server: dict[str, str], tmp_path: Path) -> None:
     from babelray.storage.place import STARTER
