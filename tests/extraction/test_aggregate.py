@@ -2,7 +2,6 @@ import torch
 
 from babelray.encoder.load import load_encoder, load_tokenizer
 from babelray.extraction.aggregate import aggregate
-from babelray.languages import LANGUAGES
 from babelray.text.segment import Segmenter
 from conftest import SENTENCES
 
@@ -28,14 +27,14 @@ def by_definition(model, tokenizer, word: str, layer: int) -> torch.Tensor:
 
 def test_same_as_the_definition(tiny_encoder: str) -> None:
     model, tokenizer = load_encoder(tiny_encoder), load_tokenizer(tiny_encoder)
-    segmenter = Segmenter.of(LANGUAGES["en"])
+    segmenter = Segmenter.of("en")
     tokens = [segmenter.tokens(text) for text in TEXTS]
     vocabulary = {"the": 5, "cat": 3, "garden": 1, "absent": 1}
     calls: list[int] = []
     for budget in (30, 10_000):
         vectors = aggregate(model, tokenizer, TEXTS, tokens, vocabulary, 1, budget, calls.append)
         assert vectors.words == ["the", "cat", "garden"], "a word that never occurs has no vector"
-        assert vectors.counts == [5, 3, 1] or vectors.counts == [4, 3, 1]
+        assert vectors.counts == [4, 3, 1]
         for word in ("cat", "garden"):
             expected = by_definition(model, tokenizer, word, 1)
             assert torch.allclose(vectors.matrix[vectors.position[word]], expected, atol=1e-5)
