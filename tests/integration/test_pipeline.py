@@ -92,7 +92,7 @@ def test_held_out_sentences_were_never_trained_on(finished: tuple[Path, str]) ->
 
     corpus = Place.parse(artifact(finished[0], "corpus"))
     for code in ("de", "zh"):
-        tested = read_pairs(corpus / "parallel" / f"{code}-en.parquet", "test")
+        tested = read_pairs(corpus / "parallel" / f"{code}-en", "test")
         assert len(tested) > 40
         assert {pair.source for pair in tested}.isdisjoint(read_sentences(corpus, code)["text"].to_pylist())
         assert {pair.target for pair in tested}.isdisjoint(read_sentences(corpus, "en")["text"].to_pylist())
