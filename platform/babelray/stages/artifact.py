@@ -20,7 +20,7 @@ from importlib import metadata
 from typing import Any
 
 import babelray
-from babelray.errors import ArtifactError, StorageError
+from babelray.errors import ArtifactError, DataError, StorageError
 from babelray.storage import Place
 
 MANIFEST = "manifest.json"
@@ -57,9 +57,7 @@ class Artifact:
             _ = manifest["metrics"], manifest["fingerprint"], manifest["stage"]
         except (KeyError, TypeError, ValueError) as error:
             raise ArtifactError(f"{place / MANIFEST} is damaged ({error})", _redo(place)) from error
-        except ArtifactError:
-            raise
-        except Exception as error:
+        except DataError as error:
             raise ArtifactError(f"{place / MANIFEST} is damaged", _redo(place)) from error
         _check_files(place, files)
         return cls(place, manifest)

@@ -116,18 +116,12 @@ def read_arrow(place: Place, *columns: str) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     with place.open() as stream:
-        wanted = [schema_names(place).index(name) for name in columns]
+        there = pa.ipc.open_file(stream).schema.names
+        wanted = [there.index(name) for name in columns]
         options = pa.ipc.IpcReadOptions(included_fields=wanted, use_threads=False)
         reader = pa.ipc.open_file(stream, options=options)
         for number in range(reader.num_record_batches):
             yield reader.get_batch(number)
-
-
-def schema_names(place: Place) -> list[str]:
-    import pyarrow as pa
-
-    with place.open() as stream:
-        return list(pa.ipc.open_file(stream).schema.names)
 
 
 def kept_rows(place: Place, rows: np.ndarray) -> Iterator[pa.RecordBatch]:
