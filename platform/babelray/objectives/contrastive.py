@@ -72,17 +72,7 @@ class Contrastive(Objective):
         same_BB = torch.zeros(len(rows), len(rows), dtype=torch.bool)
         for side, name in enumerate(("source", "target")):
             texts = [self.pairs[language][side][row] for language, row in rows]
-            encoded = self.materials.tokenizer(
-                texts,
-                padding=True,
-                truncation=True,
-                max_length=self.materials.max_tokens,
-                return_special_tokens_mask=True,
-                return_tensors="pt",
-            )
-            batch[f"{name}_ids"] = encoded["input_ids"]
-            batch[f"{name}_mask"] = encoded["attention_mask"]
-            batch[f"{name}_pooled"] = encoded["attention_mask"].bool() & (encoded["special_tokens_mask"] == 0)
+            batch[f"{name}_ids"], batch[f"{name}_mask"], batch[f"{name}_pooled"] = self.encode(texts)
             numbers = torch.tensor([texts.index(text) for text in texts])
             same_BB |= numbers.unsqueeze(0) == numbers.unsqueeze(1)
         return batch | {"same": same_BB}

@@ -83,23 +83,16 @@ class Mlm(Objective):
         tokenizer = self.materials.tokenizer
         chosen = generator.choice(len(self.texts), size=self.config.batch_size, p=self.shares)
         sentences = [self.texts[language][generator.integers(len(self.texts[language]))] for language in chosen]
-        encoded = tokenizer(
-            sentences,
-            padding=True,
-            truncation=True,
-            max_length=self.materials.max_tokens,
-            return_special_tokens_mask=True,
-            return_tensors="pt",
-        )
+        ids_BT, mask_BT, words_BT = self.encode(sentences)
         inputs_BT, labels_BT = mask_tokens(
-            encoded["input_ids"],
-            encoded["special_tokens_mask"] == 0,
+            ids_BT,
+            words_BT,
             tokenizer.mask_token_id,
             len(tokenizer),
             self.config.mask,
             generator,
         )
-        return {"ids": inputs_BT, "mask": encoded["attention_mask"], "labels": labels_BT}
+        return {"ids": inputs_BT, "mask": mask_BT, "labels": labels_BT}
 
     def loss(self, model: PreTrainedModel, batch: Batch) -> Tensor:
         return mlm_loss(model, batch["ids"], batch["mask"], batch["labels"])

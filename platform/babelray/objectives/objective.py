@@ -75,6 +75,19 @@ class Objective(ABC):
         """The random numbers of this objective at this step on this worker."""
         return np.random.default_rng([self.materials.seed, zlib.crc32(self.label.encode()), step, self.materials.rank])
 
+    def encode(self, texts: list[str]) -> tuple[Tensor, Tensor, Tensor]:
+        """Subwords (B, T), the attention mask, and where subwords stand that are neither special nor padding."""
+        encoded = self.materials.tokenizer(
+            texts,
+            padding=True,
+            truncation=True,
+            max_length=self.materials.max_tokens,
+            return_special_tokens_mask=True,
+            return_tensors="pt",
+        )
+        attended = encoded["attention_mask"]
+        return encoded["input_ids"], attended, attended.bool() & (encoded["special_tokens_mask"] == 0)
+
     @abstractmethod
     def batch(self, step: int) -> Batch:
         """The tensors of this worker's part of a step."""

@@ -71,18 +71,11 @@ class StaticDcca(Objective):
         generator = self.generator(step)
         chosen = generator.choice(len(self.vectors), size=self.config.batch_size, p=self.shares)
         rows = [(language, generator.integers(len(self.vectors[language][0]))) for language in chosen]
-        encoded = self.materials.tokenizer(
-            [self.vectors[language][0][row] for language, row in rows],
-            padding=True,
-            truncation=True,
-            max_length=self.materials.max_tokens,
-            return_special_tokens_mask=True,
-            return_tensors="pt",
-        )
+        ids_BT, mask_BT, words_BT = self.encode([self.vectors[language][0][row] for language, row in rows])
         return {
-            "ids": encoded["input_ids"],
-            "mask": encoded["attention_mask"],
-            "pooled": encoded["attention_mask"].bool() & (encoded["special_tokens_mask"] == 0),
+            "ids": ids_BT,
+            "mask": mask_BT,
+            "pooled": words_BT,
             "static": torch.stack([self.vectors[language][1][row] for language, row in rows]),
         }
 

@@ -90,17 +90,8 @@ class Transport(Objective):
         rows = [(language, generator.integers(len(self.pairs[language][0]))) for language in chosen]
         batch: Batch = {}
         for side, name in enumerate(("source", "target")):
-            encoded = self.materials.tokenizer(
-                [self.pairs[language][side][row] for language, row in rows],
-                padding=True,
-                truncation=True,
-                max_length=self.materials.max_tokens,
-                return_special_tokens_mask=True,
-                return_tensors="pt",
-            )
-            batch[f"{name}_ids"] = encoded["input_ids"]
-            batch[f"{name}_mask"] = encoded["attention_mask"]
-            batch[f"{name}_words"] = encoded["attention_mask"].bool() & (encoded["special_tokens_mask"] == 0)
+            texts = [self.pairs[language][side][row] for language, row in rows]
+            batch[f"{name}_ids"], batch[f"{name}_mask"], batch[f"{name}_words"] = self.encode(texts)
         return batch
 
     def loss(self, model: PreTrainedModel, batch: Batch) -> Tensor:
