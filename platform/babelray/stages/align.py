@@ -8,7 +8,7 @@ from babelray.config import Config
 from babelray.errors import DataError
 from babelray.mapping.config import AlignConfig
 from babelray.stages.stage import Job, Stage
-from babelray.stages.tasks import Task, run_tasks
+from babelray.tasks import Task, run_tasks
 from babelray.storage import Place
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from babelray.encoder.config import EncoderConfig
 from babelray.stages.pretrain import Settings as PretrainSettings
 from babelray.stages.pretrain import train_encoder
 from babelray.stages.stage import Job, Stage
-from babelray.stages.tasks import Task, run_tasks
+from babelray.tasks import Task, run_tasks
 from babelray.storage import Place
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from babelray import errors
 from babelray.errors import BabelrayError, DataError
 from babelray.storage import Place
+from babelray.tasks import Task, run_tasks
 from babelray.text.clean import KEYED, clean
 from babelray.text.config import CorpusConfig
 from babelray.text.read import Chunk, list_chunks, read_groups, source_files
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from babelray.progress import Progress
 
 Statistics = dict[str, int]
+CPUS = 0.5
+"""Of a task: two for a core, so that one computes while the other waits for the storage or for Ray Data."""
 
 
 @dataclass(frozen=True)
@@ -92,18 +95,16 @@ def build_corpus(plan: Plan, held_out: Mapping[str, frozenset[str]], progress: P
         found[code].update(counts)
         done += chunk.bytes / 1e6
         progress.update(done, total, "MB", code)
-    languages = [(code, len(own)) for code, own in numbered.items()]
+    choosing = [Task(code, choose_rows, (plan, code, len(own))) for code, own in numbered.items()]
     shards: list[tuple[str, int, list[int]]] = []
-    for (code, _), outcome in on_cluster(functools.partial(choose_rows, plan), languages):
+    for code, outcome in run_tasks(choosing, progress, "languages, duplicates").items():
         found[code].update(outcome["counts"])
         shards += [(code, number, group) for number, group in enumerate(outcome["groups"])]
-        progress.update(done, total, "MB", f"{code}: duplicates")
-    for number, _ in enumerate(on_cluster(functools.partial(write_shard, plan), sorted(shards)), 1):
+    for number, _ in enumerate(on_cluster(functools.partial(write_shard, plan), shards), 1):
         progress.update(number, len(shards), "shards")
-    counted = [(code, sum(shard[0] == code for shard in shards)) for code in numbered]
-    for number, ((code, _), counts) in enumerate(on_cluster(functools.partial(write_vocabulary, plan), counted), 1):
+    counting = [Task(code, write_vocabulary, (plan, code, sum(s[0] == code for s in shards))) for code in numbered]
+    for code, counts in run_tasks(counting, progress, "vocabularies").items():
         found[code].update(counts)
-        progress.update(number, len(counted), "vocabularies", code)
     (plan.out / "work").delete()
     return {code: _checked(code, counts) for code, counts in found.items()}
 
@@ -143,7 +144,7 @@ def on_cluster(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator
 
     if not items:
         return
-    dataset = ray.data.range(len(items), override_num_blocks=len(items)).map(apply, num_cpus=1)
+    dataset = ray.data.range(len(items), override_num_blocks=len(items)).map(apply, num_cpus=CPUS)
     for row in dataset.iter_rows():
         if row["error"]:
             kind, problem, remedy = json.loads(row["error"])
@@ -172,11 +173,10 @@ def cut_chunk(plan: Plan, held_out: Mapping[str, frozenset[str]], item: tuple[st
     return counts
 
 
-def choose_rows(plan: Plan, item: tuple[str, int]) -> dict[str, Any]:
+def choose_rows(plan: Plan, code: str, chunks: int) -> dict[str, Any]:
     """Step 2: which rows of each chunk of a language stay; returns the counts and which chunks make which shard."""
     import pyarrow as pa
 
-    code, chunks = item
     places = [plan.chunk(code, number) for number in range(chunks)]
     rows = sum(plan.notes(code, number).read_json()["rows"] for number in range(chunks))
     pieces = [functools.partial(_keys, place) for place in places]
@@ -233,9 +233,8 @@ def write_shard(plan: Plan, item: tuple[str, int, list[int]]) -> None:
     write_arrow(plan.counts(code, number), counter.table().to_batches(), ["word", "count"])
 
 
-def write_vocabulary(plan: Plan, item: tuple[str, int]) -> Statistics:
+def write_vocabulary(plan: Plan, code: str, shards: int) -> Statistics:
     """Step 4: the words of a language, from the counts of its shards."""
-    code, shards = item
     import pyarrow as pa
 
     places = [plan.counts(code, number) for number in range(shards)]

@@ -10,7 +10,6 @@ each piece is done by Arrow, and memory stays small.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,10 +34,9 @@ def sentence_keys(texts: Sequence[str], seed: int) -> np.ndarray:
     """A 64-bit hash of each sentence; equal sentences are duplicates, and the smallest hashes make the sample."""
     import numpy as np
 
-    salt = seed.to_bytes(16, "little")
-    blake2b = hashlib.blake2b
-    digests = b"".join([blake2b(text.encode(), digest_size=8, salt=salt).digest() for text in texts])
-    return np.frombuffer(digests, dtype="<u8")
+    import pandas as pd
+
+    return pd.util.hash_array(np.array(texts, dtype=object), hash_key=f"{seed % 10**16:016}", categorize=False)
 
 
 def clean(
@@ -104,15 +102,16 @@ class _Columns:
         import pyarrow.compute as pc
 
         pieces = segmenter.pieces_of_all(self.text)
-        solid = pc.invert(pc.utf8_is_space(pieces))
+        solid = pc.invert(pc.utf8_is_space(pieces)).to_numpy(zero_copy_only=False)
         ends = np.flatnonzero(pc.equal(pieces, "\n").to_numpy(zero_copy_only=False))
-        before = np.concatenate([[0], np.cumsum(solid.to_numpy(zero_copy_only=False))])
-        offsets = np.concatenate([[0], before[ends], before[-1:]])
-        tokens = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pieces.filter(solid))
-        lengths = np.diff(offsets)
+        lengths = np.diff(np.cumsum(solid)[ends], prepend=0)
+        kept = (lengths >= config.min_tokens) & (lengths <= config.max_tokens)
         counts["dropped: too few tokens"] += int((lengths < config.min_tokens).sum())
         counts["dropped: too many tokens"] += int((lengths > config.max_tokens).sum())
-        keys = pa.array(sentence_keys(self.text, seed))
-        columns = [self.document, self.paragraph, self.sentence, self.text, tokens, keys]
-        batch = pa.record_batch(columns, schema=schema(*KEYED))
-        return batch.filter(pa.array((lengths >= config.min_tokens) & (lengths <= config.max_tokens)))
+        solid &= np.repeat(kept, np.diff(ends, prepend=-1))
+        offsets = pa.array(np.append(0, np.cumsum(lengths[kept])), pa.int32())
+        tokens = pa.ListArray.from_arrays(offsets, pieces.filter(pa.array(solid)))
+        columns = [self.document, self.paragraph, self.sentence, self.text]
+        found = pa.record_batch(columns, schema=schema(*SENTENCES[:-1])).filter(pa.array(kept)).columns
+        keys = pa.array(sentence_keys(self.text, seed)[kept])
+        return pa.record_batch([*found, tokens, keys], schema=schema(*KEYED))

@@ -90,7 +90,7 @@ class Segmenter:
         return found
 
     def pieces_of_all(self, sentences: Sequence[str]) -> pa.StringArray:
-        r"""The tokens of several sentences, none of which has a line break in it, with `\n` between them.
+        r"""The tokens of several sentences, none of which has a line break in it, with `\n` after each sentence.
 
         Other pieces of space may stand between tokens too. A line break is always a piece of its own (rules WB3a
         and WB3b of UAX 29), so that cutting all at once gives what cutting each alone would.
@@ -103,9 +103,9 @@ class Segmenter:
             for sentence in sentences:
                 pieces.extend(self._pieces(sentence))
                 pieces.append("\n")
-            return pa.array(pieces[:-1], pa.string())
+            return pa.array(pieces, pa.string())
         # ICU's pieces cover the text from end to end: their lengths are enough to cut its bytes.
-        text = "\n".join(sentences)
+        text = "\n".join([*sentences, ""])
         ends = np.cumsum(np.fromiter(map(len, self._words(text, self.locale)), np.int32))
         data = text.encode()
         if len(data) > len(text):

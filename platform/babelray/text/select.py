@@ -26,30 +26,42 @@ def choose(
     """
     ranges = max(1, -(-rows // rows_per_pass))
     bounds = [(2**64 * i) // ranges for i in range(ranges + 1)]
-    chosen: list[list[np.ndarray]] = [[] for _ in pieces]
+    chosen: list[list[np.ndarray]] = [[np.empty(0, np.int64)] for _ in pieces]
     distinct, left = 0, limit
     for low, high in pairwise(bounds):
-        keys, origin, row = _in_range(pieces, low, high)
-        # Keys come in order of piece and row, and `unique` points at the first of equal ones.
-        _, first = np.unique(keys, return_index=True)
-        distinct += len(first)
-        if left is not None:
-            first = first[:left]
-            left -= len(first)
-        for i in np.unique(origin[first]):
-            chosen[i].append(row[first[origin[first] == i]])
-    return [np.sort(np.concatenate(parts)) if parts else np.empty(0, np.int64) for parts in chosen], distinct
+        keys, row, ends = _in_range(pieces, low, high)
+        in_order = np.sort(keys)
+        firsts = np.flatnonzero(np.append(True, in_order[1:] != in_order[:-1])) if len(keys) else in_order
+        distinct += len(firsts)
+        take = len(firsts) if left is None else min(left, len(firsts))
+        left = None if left is None else left - take
+        if take:
+            position = _first_of_each(keys, in_order[firsts[take - 1]], unique=len(firsts) == len(keys))
+            for own, part in zip(chosen, np.split(position, np.searchsorted(position, ends[:-1])), strict=True):
+                own.append(row[part])
+    return [np.sort(np.concatenate(parts)) for parts in chosen], distinct
+
+
+def _first_of_each(keys: np.ndarray, largest: np.uint64, unique: bool) -> np.ndarray:
+    """Rising positions of the keys up to the largest, of equal ones the first."""
+    position = np.flatnonzero(keys <= largest)
+    if unique:
+        return position
+    _, first = np.unique(keys[position], return_index=True)  # points at the first of equal ones
+    return np.sort(position[first])
 
 
 def _in_range(pieces: Sequence[Keys], low: int, high: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    keys, origin, row = [np.empty(0, np.uint64)], [np.empty(0, np.int32)], [np.empty(0, np.int64)]
-    for number, blocks in enumerate(pieces):
-        start = 0
+    """The keys of a range in order of piece and row, their rows, and where each piece ends among them."""
+    keys, rows, sizes = [np.empty(0, np.uint64)], [np.empty(0, np.int64)], []
+    for blocks in pieces:
+        start = found = 0
         for block in blocks():
             # `high` may be 2**64, which no uint64 can hold: compare with the largest key instead.
             inside = np.flatnonzero((block >= np.uint64(low)) & (block <= np.uint64(high - 1)))
             keys.append(block[inside])
-            origin.append(np.full(len(inside), number, np.int32))
-            row.append(inside + start)
+            rows.append(inside + start)
             start += len(block)
-    return np.concatenate(keys), np.concatenate(origin), np.concatenate(row)
+            found += len(inside)
+        sizes.append(found)
+    return np.concatenate(keys), np.concatenate(rows), np.cumsum(sizes)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-ROWS = 8192
+ROWS = 32768
 """Rows in a row group."""
 SENTENCES = ("document", "paragraph", "sentence", "text", "tokens")
 

@@ -1,4 +1,4 @@
-"""Independent pieces of work on the cluster, through Ray Data, with one progress bar."""
+"""Independent pieces of work on the cluster, with one progress bar."""
 
 from __future__ import annotations
 
