@@ -34,6 +34,12 @@ def test_files_and_folders(root: Place) -> None:
     assert root.files() == ["a/1.txt", "a/2.txt"]
     assert [p.name for p in Place(f"{root}/a/*.txt").glob()] == ["1.txt", "2.txt"]
     assert (root / "a/1.txt").read_text() == "one"
+    (root / "lines.txt").write_bytes(b"one\ntwo\n")
+    with (root / "lines.txt").open() as stream:
+        assert list(stream) == [b"one\n", b"two\n"]
+        stream.seek(4)
+        assert stream.read(2) == b"tw"
+    (root / "lines.txt").delete()
     assert (root / "a/1.txt").digest() != (root / "a/2.txt").digest()
     (root / "a").move_to(root / "b", last="2.txt")
     assert root.files() == ["b/1.txt", "b/2.txt"]

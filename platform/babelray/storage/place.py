@@ -280,7 +280,7 @@ def explained(place: Place | str, verb: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason, remedy = _REASONS.get(error.errno or 0, (error.strerror or str(error), ""))
+        reason, remedy = _REASONS.get(error.errno or 0, (error.strerror or str(error) or type(error).__name__, ""))
         where = error.filename if isinstance(error.filename, str) else place
         raise StorageError(f"cannot {verb} {where}: {reason}", remedy) from error
     except s3.errors() as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -110,12 +111,13 @@ def size(uri: str) -> int:
 
 
 def open_file(uri: str) -> BinaryIO:
-    """A stream that reads ranges; pyarrow's, with boto3's settings from the environment."""
+    """A stream that reads ranges; pyarrow's, with boto3's settings from the environment, buffered to give lines."""
     from pyarrow import fs
 
     split(uri)
     filesystem, path = fs.FileSystem.from_uri(uri)
-    return filesystem.open_input_file(path)
+    raw: Any = filesystem.open_input_file(path)
+    return io.BufferedReader(raw, buffer_size=1 << 20)
 
 
 def write(uri: str, data: bytes) -> None:
