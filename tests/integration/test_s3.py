@@ -1,7 +1,12 @@
 """Places on a real S3 server behave as places on disk do."""
 
+import contextlib
+import random
+import socket
 import subprocess
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -115,3 +120,76 @@ def test_a_whole_run_on_s3(babelray, recipe_file, server: dict[str, str], tmp_pa
     local = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
     assert not any(secret in content for content in [*local, *(place.read_bytes() for place in written)])
     assert secret.decode() not in process.stdout + process.stderr
+
+
+class Wire:
+    """A wire to the server that can be cut: what comes in on its port goes on to the server's."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._open: list[socket.socket] = []
+        self.port = 0
+        self.mend()
+
+    def mend(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+
+    def cut(self) -> None:
+        for end in [self._listener, *self._open]:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+        self._open.clear()
+
+    def _accept(self, listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = listener.accept()
+                far = socket.create_connection(("127.0.0.1", self._target))
+                self._open += [near, far]
+                for source, target in ((near, far), (far, near)):
+                    threading.Thread(target=self._carry, args=(source, target), daemon=True).start()
+
+    @staticmethod
+    def _carry(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+
+
+@pytest.mark.fault
+def test_the_server_goes_away_in_the_middle(babelray, recipe_file, server: dict[str, str], root: Place) -> None:
+    """A clear error, nothing lost: the same command goes on where it was, and leaves the same bytes."""
+    generator = random.Random(0)
+    for code in ("en", "de"):
+        words = [f"{code}{generator.randrange(5000)}" for _ in range(600_000)]
+        text = "\n".join(" ".join(words[i : i + 12]) + "." for i in range(0, len(words), 12))
+        (root / f"{code}.txt").write_text(text)
+    source = {"path": f"{root}/{{lang}}.txt", "format": "sentences"}
+    corpus = {"text": source, "chunk_bytes": 100_000, "cleaning": {"min_sentences": 1}}
+    recipe = str(recipe_file(languages=["en", "de"], corpus=corpus))
+    whole = babelray("corpus", recipe, f"storage={root}/whole", **server)
+    assert whole.returncode == 0, whole.stdout + whole.stderr
+
+    wire = Wire(int(server["AWS_ENDPOINT_URL"].rpartition(":")[2]))
+    through = server | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{wire.port}"}
+    with ThreadPoolExecutor() as pool:
+        broken = pool.submit(babelray, "corpus", recipe, f"storage={root}/cut", **through)
+        while not (notes := [name for name in (root / "cut").files() if name.endswith(".json")]):
+            assert not broken.done(), broken.result().stdout + broken.result().stderr
+        wire.cut()
+        process = broken.result(timeout=300)
+    assert process.returncode == 2, process.stdout + process.stderr
+    assert "cannot" in process.stderr and str(root) in process.stderr and "Traceback" not in process.stderr
+    assert len(notes) < 40
+    assert set(notes) <= set((root / "cut").files())
+
+    wire.mend()
+    again = babelray("corpus", recipe, f"storage={root}/cut", **through)
+    assert again.returncode == 0, again.stdout + again.stderr
+    names = [name for name in (root / "whole").files() if "manifest" not in name]
+    assert names == [name for name in (root / "cut").files() if "manifest" not in name] and len(names) > 4
+    assert all((root / "whole" / name).read_bytes() == (root / "cut" / name).read_bytes() for name in names)
