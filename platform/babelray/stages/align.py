@@ -8,8 +8,8 @@ from babelray.config import Config
 from babelray.errors import DataError
 from babelray.mapping.config import AlignConfig
 from babelray.stages.stage import Job, Stage
-from babelray.tasks import Task, run_tasks
 from babelray.storage import Place
+from babelray.tasks import Task, run_tasks
 
 if TYPE_CHECKING:
     from babelray.recipe import Recipe

@@ -9,8 +9,8 @@ from babelray.config import Config
 from babelray.lexicon.pairs import dictionary_pairs, parallel_pairs, read_pairs, write_pairs
 from babelray.lexicon.read import Problems, files_of
 from babelray.stages.stage import Job, Stage
-from babelray.tasks import Task, run_tasks
 from babelray.storage import Place
+from babelray.tasks import Task, run_tasks
 from babelray.text.build import Plan, build_corpus
 from babelray.text.config import CorpusConfig
 from babelray.text.read import source_files

@@ -10,8 +10,8 @@ from babelray.encoder.config import EncoderConfig
 from babelray.stages.pretrain import Settings as PretrainSettings
 from babelray.stages.pretrain import train_encoder
 from babelray.stages.stage import Job, Stage
-from babelray.tasks import Task, run_tasks
 from babelray.storage import Place
+from babelray.tasks import Task, run_tasks
 
 if TYPE_CHECKING:
     from babelray.recipe import Recipe

@@ -9,8 +9,8 @@ from babelray.config import Config
 from babelray.errors import DataError
 from babelray.evaluation.config import EvaluateConfig
 from babelray.stages.stage import Job, Stage
-from babelray.tasks import Task, run_tasks
 from babelray.storage import Place
+from babelray.tasks import Task, run_tasks
 
 if TYPE_CHECKING:
     from babelray.recipe import Recipe

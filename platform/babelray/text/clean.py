@@ -33,7 +33,6 @@ KEYED = (*SENTENCES, "key")
 def sentence_keys(texts: Sequence[str], seed: int) -> np.ndarray:
     """A 64-bit hash of each sentence; equal sentences are duplicates, and the smallest hashes make the sample."""
     import numpy as np
-
     import pandas as pd
 
     return pd.util.hash_array(np.array(texts, dtype=object), hash_key=f"{seed % 10**16:016}", categorize=False)
