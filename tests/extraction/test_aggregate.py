@@ -1,15 +1,14 @@
+from collections import Counter
+
 import torch
 
 from babelray.encoder.load import load_encoder, load_tokenizer
-from babelray.extraction.aggregate import aggregate
-from babelray.text.segment import Segmenter
-from conftest import SENTENCES
-
-TEXTS = [SENTENCES[0], SENTENCES[1], "The cat is a cat ."]
+from extraction.conftest import TEXTS, cut
 
 
-def by_definition(model, tokenizer, word: str, layer: int) -> torch.Tensor:
+def by_definition(folder: str, word: str, layer: int) -> torch.Tensor:
     """The mean over occurrences of the mean over subwords, one sentence at a time."""
+    model, tokenizer = load_encoder(folder), load_tokenizer(folder)
     occurrences = []
     for text in TEXTS:
         encoded = tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
@@ -25,17 +24,24 @@ def by_definition(model, tokenizer, word: str, layer: int) -> torch.Tensor:
     return torch.stack(occurrences).mean(0)
 
 
-def test_same_as_the_definition(tiny_encoder: str) -> None:
-    model, tokenizer = load_encoder(tiny_encoder), load_tokenizer(tiny_encoder)
-    segmenter = Segmenter.of("en")
-    tokens = [segmenter.tokens(text) for text in TEXTS]
-    vocabulary = {"the": 5, "cat": 3, "garden": 1, "absent": 1}
-    calls: list[int] = []
-    for budget in (30, 10_000):
-        vectors = aggregate(model, tokenizer, TEXTS, tokens, vocabulary, 1, budget, calls.append)
-        assert vectors.words == ["the", "cat", "garden"], "a word that never occurs has no vector"
-        assert vectors.counts == [4, 3, 1]
-        for word in ("cat", "garden"):
-            expected = by_definition(model, tokenizer, word, 1)
-            assert torch.allclose(vectors.matrix[vectors.position[word]], expected, atol=1e-5)
-    assert calls[-1] == 3
+def test_same_as_the_definition_in_any_batches_and_blocks(tiny_encoder: str, language) -> None:
+    sentences = cut(TEXTS)
+    for budget in (64, 10_000):
+        made = language(
+            {"the": 5, "cat": 3, "garden": 1, "absent": 1}, (0, 1, 2), method="aggregate", batch_tokens=budget
+        )
+        for size in (1, 3, 4):
+            parts = [made.block(i, sentences[i : i + size], Counter()) for i in range(0, len(sentences), size)]
+            for layer in (0, 1, 2):
+                vectors = made.combine(lambda parts=parts: parts, layer)
+                assert vectors.words == ["the", "cat", "garden"], "a word that never occurs has no vector"
+                assert vectors.counts[1:] == [3, 1]
+                for word in ("cat", "garden"):
+                    expected = by_definition(tiny_encoder, word, layer)
+                    assert torch.allclose(vectors.matrix[vectors.position[word]], expected, atol=1e-5)
+
+
+def test_progress_is_told(language) -> None:
+    rows: list[int] = []
+    language(method="aggregate", batch_tokens=64).block(0, cut(TEXTS), Counter(), rows.append)
+    assert sum(rows) == len(TEXTS) and len(rows) > 1

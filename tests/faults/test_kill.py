@@ -1,5 +1,6 @@
 """`kill -9` in the middle: the run goes on by itself or with the same command, and ends with the same weights."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -26,9 +27,14 @@ TRAINING = [
 ]
 
 
-def start(recipe: Path, storage: Path) -> subprocess.Popen[str]:
+EXTRACTION = ["languages=[en, de]", "encoder.scratch.training.steps=2", "extract.block_sentences=8"]
+
+
+def start(
+    recipe: Path, storage: Path, stage: str = "pretrain", overrides: list[str] = TRAINING
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "babelray.cli", "pretrain", str(recipe), *TRAINING, f"storage={storage}"],
+        [sys.executable, "-m", "babelray.cli", stage, str(recipe), *overrides, f"storage={storage}"],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT / "platform")},
         stdout=subprocess.PIPE,
@@ -44,9 +50,11 @@ def finish(process: subprocess.Popen[str]) -> str:
     return output
 
 
-def wait_for_checkpoint(storage: Path, process: subprocess.Popen[str]) -> None:
+def wait_for(
+    storage: Path, process: subprocess.Popen[str], what: str = "pretrain/*.partial/work/workers/checkpoint_*"
+) -> None:
     deadline = time.monotonic() + 400
-    while not list(storage.glob("pretrain/*.partial/work/workers/checkpoint_*")):
+    while not list(storage.glob(what)):
         assert time.monotonic() < deadline and process.poll() is None, "no checkpoint was written in time"
         time.sleep(0.05)
 
@@ -82,7 +90,7 @@ def same(found: dict[str, object], expected: dict[str, object]) -> bool:
 
 def test_a_killed_worker_is_replaced(recipe_file, tmp_path: Path, expected: dict[str, object]) -> None:
     process = start(recipe_file(), tmp_path / "runs")
-    wait_for_checkpoint(tmp_path / "runs", process)
+    wait_for(tmp_path / "runs", process)
     workers = train_workers(process)
     assert workers
     workers[0].kill()
@@ -92,7 +100,7 @@ def test_a_killed_worker_is_replaced(recipe_file, tmp_path: Path, expected: dict
 
 def test_a_killed_driver_goes_on_when_started_again(recipe_file, tmp_path: Path, expected: dict[str, object]) -> None:
     process = start(recipe_file(), tmp_path / "runs")
-    wait_for_checkpoint(tmp_path / "runs", process)
+    wait_for(tmp_path / "runs", process)
     below = psutil.Process(process.pid).children(recursive=True)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=60)
@@ -102,3 +110,30 @@ def test_a_killed_driver_goes_on_when_started_again(recipe_file, tmp_path: Path,
     output = finish(start(recipe_file(), tmp_path / "runs"))
     assert "corpus    complete, kept" in output and "align     complete, kept" in output
     assert same(weights(tmp_path / "runs"), expected)
+
+
+def vectors(storage: Path) -> dict[str, object]:
+    (folder,) = (p for p in (storage / "extract").iterdir() if not p.name.endswith(".partial"))
+    return {file.parent.name: load_file(file)["vectors"] for file in folder.glob("vectors/*/vectors.safetensors")}
+
+
+def test_a_killed_extraction_worker_costs_no_block_that_was_done(recipe_file, tmp_path: Path) -> None:
+    finish(start(recipe_file(), tmp_path / "undisturbed", "extract", EXTRACTION))
+    process = start(recipe_file(), tmp_path / "runs", "extract", EXTRACTION)
+    blocks = "extract/*.partial/work/blocks/*/*.safetensors"
+    wait_for(tmp_path / "runs", process, blocks)
+    written = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").glob(blocks)}
+    workers = train_workers(process)
+    assert workers
+    workers[0].kill()
+    seen: set[Path] = set()
+    while process.poll() is None:
+        for path, when in written.items():
+            with contextlib.suppress(FileNotFoundError):  # deleted when the language is done
+                assert path.stat().st_mtime_ns == when, "a block was made again"
+                seen.add(path)
+        time.sleep(0.05)
+    finish(process)
+    assert seen == set(written)
+    assert same(vectors(tmp_path / "runs"), vectors(tmp_path / "undisturbed"))
+    assert len(vectors(tmp_path / "runs")) == 2

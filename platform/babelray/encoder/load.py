@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from babelray.errors import DataError
 
 if TYPE_CHECKING:
+    import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
-def load_tokenizer(path: str) -> PreTrainedTokenizerBase:
-    """The tokenizer of an encoder; it must be a fast one, since words are found by character offsets."""
+def load_tokenizer(path: str, masks: bool = True) -> PreTrainedTokenizerBase:
+    """The tokenizer of an encoder; it must be a fast one, since words are found by character offsets.
+
+    `masks` says whether it must have a pad and a mask token, as training needs; reading an encoder needs neither.
+    """
     from transformers import AutoTokenizer
 
     with _explained(path):
         tokenizer = AutoTokenizer.from_pretrained(path)
     if not tokenizer.is_fast:
         raise DataError(f"the tokenizer of {path} is a slow one", "Save it with its tokenizer.json (a fast tokenizer).")
-    if tokenizer.pad_token_id is None or tokenizer.mask_token_id is None:
+    if masks and (tokenizer.pad_token_id is None or tokenizer.mask_token_id is None):
         raise DataError(f"the tokenizer of {path} has no pad or no mask token", "Use an encoder trained with MLM.")
     return tokenizer
 
@@ -35,22 +40,23 @@ def load_masked_lm(path: str) -> PreTrainedModel:
         return AutoModelForMaskedLM.from_pretrained(path, dtype=torch.float32, use_safetensors=True)
 
 
-def load_encoder(path: str, layers: int | None = None, device: str = "cpu") -> PreTrainedModel:
-    """The bare encoder, ready to be read from; with `layers`, only that many of its layers are kept and run.
+def load_encoder(path: str, device: str | None = "cpu", dtype: torch.dtype | None = None) -> PreTrainedModel:
+    """The bare encoder, ready to be read from.
 
-    Weights go straight to the device (accelerate's `device_map`), without a copy in main memory.
+    Weights go straight to the device (accelerate's `device_map`), without a copy in main memory; a device of None
+    leaves their place to DeepSpeed.
     """
     import torch
-    from transformers import AutoModel
+    from transformers import AutoConfig, AutoModel
 
+    options: dict[str, Any] = {"dtype": dtype or torch.float32, "use_safetensors": True}
+    if device is not None:
+        options["device_map"] = {"": device}
     with _explained(path):
-        model = AutoModel.from_pretrained(
-            path, dtype=torch.float32, use_safetensors=True, add_pooling_layer=False, device_map={"": device}
-        )
-    if layers is not None:
-        model.encoder.layer = model.encoder.layer[:layers]
-        model.config.num_hidden_layers = layers
-    return model.eval()
+        family = AutoModel._model_mapping[type(AutoConfig.from_pretrained(path))]
+        if "add_pooling_layer" in inspect.signature(family.__init__).parameters:
+            options["add_pooling_layer"] = False
+        return AutoModel.from_pretrained(path, **options).eval()
 
 
 def resolve_layer(layer: int, count: int) -> int:
@@ -70,7 +76,7 @@ def _explained(path: str) -> Iterator[None]:
     """Turn what transformers raises on a bad folder or name into an error for the user."""
     try:
         yield
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, KeyError) as error:
         if Path(path).is_dir():
             remedy = "It must hold config.json, model.safetensors and tokenizer.json, as save_pretrained writes them."
         else:

@@ -2,74 +2,68 @@
 
     v(w) = 1/|O(w)| Σ_{o ∈ O(w)} 1/|o| Σ_{t ∈ o} h_t^(layer)
 
-where o runs over the occurrences of w in the corpus and t over the subwords of o.
+where o runs over the occurrences of w in the corpus and t over the subwords of o. Any number of layers in one pass.
+
+Shapes: U words of a block, V words of the vocabulary, D width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import torch
 
-from babelray.encoder.pool import hidden_states, token_budget_batches
-from babelray.encoder.words import overlaps, token_spans
-from babelray.vectors.word_vectors import WordVectors
-
 if TYPE_CHECKING:
     from torch import Tensor
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from babelray.extraction.occurrences import Batch
 
 
-@torch.inference_mode()
-def aggregate(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    texts: Sequence[str],
-    tokens: Sequence[Sequence[str]],
-    vocabulary: dict[str, int],
-    layer: int,
-    batch_tokens: int,
-    advance: Callable[[int], None] = lambda sentences: None,
-) -> WordVectors:
-    """Vectors of the words of the vocabulary that occur in the sentences; those that never do are left out.
+class Sums:
+    """Adds up the occurrences in a block of sentences; holds a row for each word that occurred."""
 
-    `advance` is called with the number of sentences done so far.
-    """
-    device = next(model.parameters()).device
-    position = {word: i for i, word in enumerate(vocabulary)}
-    sums_VD = torch.zeros(len(position), model.config.hidden_size, dtype=torch.float64)
-    counts_V = torch.zeros(len(position), dtype=torch.long)
-    longest = model.config.max_position_embeddings - 2
-    encoded = tokenizer(list(texts), truncation=True, max_length=longest, return_offsets_mapping=True)
-    done = 0
-    for batch in token_budget_batches([len(ids) for ids in encoded["input_ids"]], batch_tokens):
-        padded = tokenizer.pad({"input_ids": [encoded["input_ids"][i] for i in batch]}, return_tensors="pt").to(device)
-        hidden_BTD = hidden_states(model, padded["input_ids"], padded["attention_mask"], layer)
-        for row, i in enumerate(batch):
-            words_ND, found = word_vectors(hidden_BTD[row], texts[i], tokens[i], encoded["offset_mapping"][i])
-            ids = [position.get(tokens[i][w].lower(), -1) for w in found.tolist()]
-            known = torch.tensor([n for n, v in enumerate(ids) if v >= 0], dtype=torch.long)
-            index = torch.tensor([v for v in ids if v >= 0], dtype=torch.long)
-            sums_VD.index_add_(0, index, words_ND.cpu()[known].double())
-            counts_V.index_add_(0, index, torch.ones_like(index))
-        done += len(batch)
-        advance(done)
-    kept = counts_V.nonzero().flatten()
-    matrix = (sums_VD[kept] / counts_V[kept].unsqueeze(1)).float()
-    words = list(vocabulary)
-    return WordVectors([words[i] for i in kept.tolist()], matrix, counts_V[kept].tolist())
+    def __init__(self, vocabulary: int) -> None:
+        self._row_V = torch.full((vocabulary,), -1)
+        self._words: list[int] = []
+        self._counts = torch.empty(0, dtype=torch.long)
+        self._sums: dict[int, Tensor] = {}
+
+    def add(self, batch: Batch, hidden: Mapping[int, Tensor]) -> None:
+        """The words of a batch, with the vectors of some layers."""
+        word_W = batch.word_W.cpu()
+        new = word_W[self._row_V[word_W] < 0].unique()
+        self._row_V[new] = torch.arange(len(self._words), len(self._words) + len(new))
+        self._words += new.tolist()
+        row_W = self._row_V[word_W]
+        self._counts = torch.cat([self._counts, torch.zeros_like(new)]) + torch.bincount(
+            row_W, minlength=len(self._words)
+        )
+        for layer, hidden_BTD in hidden.items():
+            sums_WD, subwords_W = batch.pool(hidden_BTD)
+            means_WD = (sums_WD / subwords_W.unsqueeze(1)).cpu()
+            before_UD = self._sums.get(layer, means_WD[:0])
+            grown_UD = torch.cat([before_UD, means_WD.new_zeros(len(new), means_WD.shape[1])])
+            self._sums[layer] = grown_UD.index_add_(0, row_W, means_WD)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """`words`: which; `counts`: how often; `layer.N`: the sum of their vectors (U, D)."""
+        sums = {f"layer.{layer}": sums_UD for layer, sums_UD in self._sums.items()}
+        return {"words": torch.tensor(self._words, dtype=torch.long), "counts": self._counts, **sums}
 
 
-def word_vectors(
-    hidden_TD: Tensor, text: str, tokens: Sequence[str], offsets: Sequence[tuple[int, int]]
-) -> tuple[Tensor, Tensor]:
-    """The mean-pooled subwords of each word of a sentence, and the words' positions; cut-off words are left out."""
-    import numpy as np
-
-    word, subword = (torch.from_numpy(a) for a in overlaps(token_spans(text, tokens), np.array(offsets)))
-    found, index = word.unique(return_inverse=True)
-    sums_ND = torch.zeros(len(found), hidden_TD.shape[1], device=hidden_TD.device)
-    sums_ND.index_add_(0, index.to(hidden_TD.device), hidden_TD[subword.to(hidden_TD.device)].float())
-    counts_N = torch.bincount(index, minlength=len(found)).to(hidden_TD.device)
-    return sums_ND / counts_N.unsqueeze(1), found
+def means(blocks: Iterable[Mapping[str, Tensor]], vocabulary: int, layer: int) -> tuple[Tensor, Tensor]:
+    """The mean vector (V, D) of every word over all blocks, zero for words that never occurred; and the counts (V)."""
+    sums_VD: Tensor | None = None
+    counts_V = torch.zeros(vocabulary, dtype=torch.long)
+    for block in blocks:
+        if not len(block["words"]):
+            continue
+        found_UD = block[f"layer.{layer}"]
+        if sums_VD is None:
+            sums_VD = torch.zeros(vocabulary, found_UD.shape[1], dtype=torch.float64)
+        sums_VD.index_add_(0, block["words"], found_UD.double())
+        counts_V.index_add_(0, block["words"], block["counts"])
+    if sums_VD is None:
+        return torch.zeros(vocabulary, 0), counts_V
+    return (sums_VD / counts_V.clamp(min=1).unsqueeze(1)).float(), counts_V

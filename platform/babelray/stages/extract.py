@@ -1,81 +1,218 @@
-"""The extract stage: static vectors of every language, from one layer of the encoder."""
+"""The extract stage: static vectors of every language, from one layer of the encoder.
+
+A group of workers is started once and takes the languages in waves, as many at a time as there are workers. The
+blocks of a wave's languages are dealt out to all workers, and each is written when it is done; then each
+worker makes the vectors of one language from its blocks. What is written is not done again after an interruption.
+"""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from babelray.config import Config
+from babelray.errors import BabelrayError
 from babelray.extraction.config import ExtractConfig
 from babelray.stages.stage import Job, Stage
 from babelray.storage import Place
+from babelray.text.corpus import Block, blocks, read_block, read_vocabulary
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from babelray.extraction.language import LanguageExtraction
     from babelray.recipe import Recipe
     from babelray.training.launch import Worker
+    from babelray.training.reading import OpenEncoder
 
 
 class Settings(Config):
     languages: list[str]
+    seed: int
     extract: ExtractConfig
 
 
 class ExtractStage(Stage[Settings]):
-    """Leaves `vectors/<language>/`: safetensors and a vocabulary."""
+    """Leaves `vectors/<language>/` (safetensors and a vocabulary), `layer-N/<language>/` and `statistics.json`."""
 
     name = "extract"
     needs = ("corpus", "encoder")
 
     def settings(self, recipe: Recipe) -> Settings:
-        return Settings(languages=recipe.languages, extract=recipe.extract)
+        return Settings(languages=recipe.languages, seed=recipe.seed, extract=recipe.extract)
 
     def run(self, job: Job[Settings]) -> dict[str, Any]:
         from babelray.training.launch import run_workers
 
-        work = job.out / "work"
-        run_workers(
-            partial(_extract, job.settings, job.source("encoder") / "encoder", job.source("corpus"), job.out),
-            min(job.settings.extract.workers, len(job.settings.languages)),
-            work,
-            3,
-            job.progress,
-            job.track,
-            job.say,
-        )
+        config, work = job.settings.extract, job.out / "work"
+        plan = Plan(job.settings, job.source("encoder") / "encoder", job.source("corpus"), job.out)
+        run_workers(partial(extract, plan), config.workers, work, 3, job.progress, job.track, job.say)
+        statistics = {code: plan.notes(code).read_json() for code in job.settings.languages}
+        (job.out / "statistics.json").write_json(statistics)
+        for remark in remarks(statistics):
+            job.say(remark)
         work.delete()
-        return {"languages": len(job.settings.languages)}
+        for code, counts in statistics.items():
+            job.track({f"vectors/{code}": counts["vectors"], f"words/{code}": counts["words"]}, 0)
+        return {"languages": len(statistics), "vectors": sum(counts["vectors"] for counts in statistics.values())}
 
 
-def _extract(settings: Settings, encoder: Place, corpus: Place, out: Place, worker: Worker) -> None:
-    """What each worker does: its share of the languages, one after the other; complete ones are not done again."""
-    from babelray.encoder.load import load_encoder, load_tokenizer, resolve_layer
-    from babelray.extraction.aggregate import aggregate
-    from babelray.text.corpus import read_sentences, read_vocabulary
-    from babelray.vectors.word_vectors import WordVectors
+def remarks(statistics: dict[str, dict[str, Any]]) -> list[str]:
+    """What a user should know about what was left out."""
+    told = {
+        "split sentences": "sentences were longer than the encoder allows, and split",
+        "words cut in two": "occurrences of words were left out, since a split went through them",
+        "words without known subwords": "occurrences of words were left out, since the tokenizer does not know them",
+    }
+    totals = Counter({name: sum(counts.get(name, 0) for counts in statistics.values()) for name in told})
+    return [f"{totals[name]:,} {text}" for name, text in told.items() if totals[name]]
 
-    with encoder.local_input() as folder:
-        tokenizer, model = load_tokenizer(str(folder)), load_encoder(str(folder))
-    layer = resolve_layer(settings.extract.layer, model.config.num_hidden_layers)
-    mine = {code: read_sentences(corpus, code) for code in settings.languages[worker.rank :: worker.count]}
-    total = sum(len(table) for table in mine.values())
-    before = 0
 
-    def advance(done: int) -> None:
-        worker.progress(before + done, total, "sentences", code)
+@dataclass(frozen=True)
+class Plan:
+    """What every worker needs to know."""
 
-    for code, table in mine.items():
-        place = out / "vectors" / code
-        if not WordVectors.is_complete(place):
-            vectors = aggregate(
-                model,
-                tokenizer,
-                table["text"].to_pylist(),
-                table["tokens"].to_pylist(),
-                read_vocabulary(corpus, code),
-                layer,
-                settings.extract.batch_tokens,
-                advance,
-            )
-            vectors.save(place)
-        before += len(table)
-        advance(0)
+    settings: Settings
+    encoder: Place
+    corpus: Place
+    out: Place
+
+    def block(self, code: str, number: int) -> Place:
+        return self.out / "work" / "blocks" / code / f"{number:06}.safetensors"
+
+    def notes(self, code: str) -> Place:
+        """What was counted in a language; written last, it marks the language done."""
+        return self.out / "work" / "notes" / f"{code}.json"
+
+    def vectors(self, code: str, layer: int | None = None) -> Place:
+        return self.out / ("vectors" if layer is None else f"layer-{layer}") / code
+
+    def language(self, code: str, encoder: OpenEncoder) -> LanguageExtraction:
+        from babelray.extraction.language import LanguageExtraction
+
+        words, settings = read_vocabulary(self.corpus, code), self.settings
+        return LanguageExtraction(
+            settings.extract, encoder.reader, encoder.tokenizer, words, encoder.layer, settings.seed
+        )
+
+    def blocks(self, code: str) -> list[Block]:
+        """Blocks of the text; or of the vocabulary, if words are encoded alone."""
+        config = self.settings.extract
+        if config.method != "isolated":
+            return blocks(self.corpus, code, config.block_sentences)
+        words = len(read_vocabulary(self.corpus, code))
+        starts = range(0, words, config.block_sentences)
+        return [Block(self.corpus, 0, start, min(config.block_sentences, words - start)) for start in starts]
+
+
+def extract(plan: Plan, worker: Worker) -> None:
+    """What each worker does."""
+    from babelray.training.reading import open_encoder
+
+    config = plan.settings.extract
+    with plan.encoder.local_input() as folder:
+        encoder = open_encoder(str(folder), config.layer, config.also_layers, config.zero_stage, config.precision)
+    found = {code: plan.blocks(code) for code in plan.settings.languages}
+    waves = in_waves({code: sum(block.count for block in own) for code, own in found.items()}, worker.count)
+    mine = [[(c, n) for c in wave for n in range(len(found[c]))][worker.rank :: worker.count] for wave in waves]
+    total = sum(found[code][number].count for units in mine for code, number in units)
+    share = Share(worker, total, "words" if config.method == "isolated" else "sentences")
+    for wave, units in zip(waves, mine, strict=True):
+        waiting = [code for code in wave if not plan.notes(code).exists()]
+        languages = {code: plan.language(code, encoder) for code in waiting}
+        for code, number in units:
+            block = found[code][number]
+            share.note = f"{code} {number + 1}/{len(found[code])}"
+            if code in waiting and not plan.block(code, number).exists():
+                write_block(plan, languages[code], code, number, block, share.show)
+            share.add(block.count)
+        encoder.wait_for_all()
+        for code in wave[worker.rank :: worker.count]:
+            if code in waiting:
+                share.note = f"{code}: vectors"
+                write_vectors(plan, languages[code], code, len(found[code]), share.show)
+
+
+@dataclass
+class Share:
+    """How much of one worker's share of the work is done."""
+
+    worker: Worker
+    total: int
+    unit: str
+    done: int = 0
+    note: str = ""
+
+    def add(self, count: int) -> None:
+        self.done += count
+        self.show()
+
+    def show(self, more: int = 0) -> None:
+        self.worker.progress(min(self.done + more, self.total), self.total, self.unit, self.note)
+
+
+def in_waves(sizes: dict[str, int], workers: int) -> list[list[str]]:
+    """Languages of similar size together, the largest first.
+
+    >>> in_waves({"de": 5, "en": 9, "sw": 1}, 2)
+    [['en', 'de'], ['sw']]
+    """
+    order = sorted(sizes, key=lambda code: (-sizes[code], code))
+    return [order[start : start + workers] for start in range(0, len(order), workers)]
+
+
+def write_block(
+    plan: Plan, language: LanguageExtraction, code: str, number: int, block: Block, advance: Callable[[int], None]
+) -> None:
+    """What the method takes from a block, with what was counted on the way."""
+    from safetensors.torch import save_file
+
+    from babelray.extraction.language import sentences_of
+
+    counts: Counter[str] = Counter()
+    if plan.settings.extract.method == "isolated":
+        tensors = language.alone(block.start, block.count, counts)
+    else:
+        paragraphs = (
+            plan.settings.extract.method == "x2static" and plan.settings.extract.x2static.context == "paragraph"
+        )
+        tensors = language.block(number, sentences_of(read_block(block), paragraphs), counts, advance)
+    with plan.block(code, number).writing() as path:
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, {"counts": json.dumps(counts)})
+
+
+def write_vectors(
+    plan: Plan, language: LanguageExtraction, code: str, count: int, advance: Callable[[int], None]
+) -> None:
+    """The vectors of a language from its blocks, which are then deleted."""
+    from safetensors import safe_open
+
+    statistics: Counter[str] = Counter()
+    places = [plan.block(code, number) for number in range(count)]
+    for place in places:
+        with place.local_input() as path, safe_open(path, "pt") as file:
+            statistics.update(json.loads(file.metadata()["counts"]))
+
+    def read() -> Iterator[dict[str, Tensor]]:
+        from safetensors.torch import load_file
+
+        for place in places:
+            with place.local_input() as path:
+                yield load_file(path)
+
+    try:
+        for one in language.reader.layers:
+            vectors = language.combine(read, one, lambda occurrences: advance(0))
+            if one == language.layer:
+                vectors.save(plan.vectors(code))
+                statistics["vectors"] = len(vectors)
+            if plan.settings.extract.also_layers:
+                vectors.save(plan.vectors(code, one))
+    except BabelrayError as error:
+        raise type(error)(f"{code}: {error.problem}", error.remedy) from error
+    plan.notes(code).write_json(statistics)
+    (plan.out / "work" / "blocks" / code).delete()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -68,6 +69,31 @@ def start_engine(mixture: Mixture, config: TrainingConfig) -> Any:
         model=mixture, model_parameters=[g for g in groups if g["params"]], config=deepspeed_config(config)
     )
     return engine
+
+
+def shard_encoder(path: str, precision: str, cut: Callable[[PreTrainedModel], None]) -> tuple[Any, Any]:
+    """An encoder to read from, with its weights spread over the workers (ZeRO 3) as they are loaded.
+
+    `cut` may take layers off it before DeepSpeed takes it over. Returns the engine and what else must stay alive.
+    All workers must run it the same number of times: each gathers what the others hold.
+    """
+    from transformers.integrations import HfDeepSpeedConfig
+
+    from babelray.encoder.load import load_encoder
+
+    deepspeed = import_deepspeed()
+    config = {
+        "train_micro_batch_size_per_gpu": 1,
+        "zero_optimization": {"stage": 3},
+        "bf16": {"enabled": precision == "bf16"},
+        "steps_per_print": 10**9,
+    }
+    sharding = HfDeepSpeedConfig(config)  # from_pretrained looks for it
+    model = load_encoder(path, device=None, dtype=torch.bfloat16 if precision == "bf16" else torch.float32)
+    cut(model)
+    engine, _, _, _ = deepspeed.initialize(model=model, config=config)
+    engine.module.eval()
+    return engine, sharding
 
 
 def import_deepspeed() -> Any:

@@ -1,0 +1,150 @@
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+
+from babelray.encoder.load import load_encoder, load_tokenizer
+from babelray.errors import DataError
+from babelray.extraction.config import X2StaticConfig
+from babelray.extraction.x2static import keep_probability, loss, shared_loss, train
+from extraction.conftest import TEXTS, cut
+
+
+@pytest.mark.parametrize("without_target", [True, False])
+def test_contexts_by_definition(tiny_encoder: str, language, without_target: bool) -> None:
+    """The mean of all subwords of the sentence but the word's own, special tokens left out."""
+    settings = {"x2static": {"subsample": None, "without_target": without_target}}
+    made = language({"garden": 1}, **settings)
+    found = made.block(0, cut(TEXTS), Counter())
+    text = next(text for text in TEXTS if "garden" in text)
+    model, tokenizer = load_encoder(tiny_encoder), load_tokenizer(tiny_encoder)
+    encoded = tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
+    offsets = encoded.pop("offset_mapping")[0].tolist()
+    with torch.no_grad():
+        hidden = model(**encoded, output_hidden_states=True).hidden_states[1][0]
+    start, end = text.index("garden"), text.index("garden") + len("garden")
+    rows = [i for i, (a, b) in enumerate(offsets) if b > a and not (without_target and max(a, start) < min(b, end))]
+    assert found["targets"].tolist() == [0] and found["contexts"].dtype == torch.half
+    assert torch.allclose(found["contexts"][0].float(), hidden[rows].mean(0), atol=2e-3)
+
+
+def test_what_counts_does_not_depend_on_the_batches(language) -> None:
+    sentences = cut(TEXTS * 30)
+    drawn = []
+    for budget in (64, 500, 8192):
+        made = language(batch_tokens=budget, x2static={"subsample": 0.01})
+        drawn.append(sorted(made.block(3, sentences, Counter())["targets"].tolist()))
+    assert drawn[0] == drawn[1] == drawn[2]
+    every = len(language(x2static={"subsample": None}).block(3, sentences, Counter())["targets"])
+    assert 0 < len(drawn[0]) < every
+    assert sorted(language(x2static={"subsample": 0.01}).block(4, sentences, Counter())["targets"].tolist()) != drawn[0]
+
+
+def test_subsampling_takes_the_share_it_says(language) -> None:
+    sentences = cut(TEXTS * 200)
+    made = language(x2static={"subsample": 0.02})
+    targets = made.block(0, sentences, Counter())["targets"]
+    chance = keep_probability(made.counts, 0.02)
+    for word, share in enumerate(chance):
+        occurrences = made.counts[word] * 200
+        spread = math.sqrt(occurrences * share * (1 - share)) + 1
+        assert abs(int((targets == word).sum()) - occurrences * share) < 5 * spread
+
+
+def test_loss_is_the_equation() -> None:
+    torch.manual_seed(0)
+    vectors = (torch.randn(6, 4, dtype=torch.double) * 3).requires_grad_()
+    contexts = torch.randn(5, 4, dtype=torch.double) * 3
+    targets, negatives = torch.tensor([0, 1, 2, 3, 4]), torch.randint(0, 6, (5, 10))
+    expected = 0.0
+    for i in range(5):
+
+        def score(word: int) -> float:
+            return max(-10.0, min(10.0, (vectors[word] @ contexts[i]).item()))  # noqa: B023
+
+        expected += math.log(1 + math.exp(-score(int(targets[i]))))
+        expected += sum(math.log(1 + math.exp(score(int(w)))) for w in negatives[i] if w != targets[i])
+    value = loss(vectors, contexts, targets, negatives)
+    assert value.item() == pytest.approx(expected / 5)
+    (sparse,) = torch.autograd.grad(value, vectors)
+    step = 1e-6
+    for row, column in ((0, 0), (3, 2), (5, 1)):
+        moved = vectors.detach().clone()
+        moved[row, column] += step
+        slope = (loss(moved, contexts, targets, negatives) - value) / step
+        assert sparse.to_dense()[row, column].item() == pytest.approx(float(slope), abs=1e-4)
+
+
+def test_shared_negatives_are_the_same_negatives_for_all() -> None:
+    torch.manual_seed(0)
+    vectors, contexts, targets = torch.randn(9, 4), torch.randn(5, 4), torch.tensor([0, 1, 2, 3, 4])
+    shared = torch.tensor([1, 5, 6, 7])
+    value = shared_loss(vectors, contexts, targets, shared, negatives=4)
+    assert torch.allclose(value, loss(vectors, contexts, targets, shared.expand(5, 4)))
+
+
+def world(words: int = 40, width: int = 16, each: int = 50) -> tuple[list[dict[str, torch.Tensor]], torch.Tensor]:
+    """Every word has a direction; its contexts lie around it."""
+    generator = torch.Generator().manual_seed(0)
+    directions = torch.randn(words, width, generator=generator)
+    targets = torch.randint(0, words, (words * each,), generator=generator)
+    contexts = directions[targets] + 0.5 * torch.randn(len(targets), width, generator=generator)
+    parts = zip(targets.split(300), contexts.half().split(300), strict=True)
+    return [{"targets": t, "contexts": c} for t, c in parts], directions
+
+
+@pytest.mark.parametrize("shared", [None, 64])
+def test_training_finds_the_directions(shared: int | None) -> None:
+    blocks, directions = world()
+    config = X2StaticConfig(epochs=10, min_steps=1, learning_rate=0.02, batch_size=64, shared_negatives=shared)
+    told: list[int] = []
+    learned = train(lambda: blocks, torch.zeros(40, 16), torch.full((40,), 50), config, 1, told.append)
+    best = (directions @ learned.T).argmax(1)
+    assert (best == torch.arange(40)).float().mean() > 0.95, "a word scores best where it occurs"
+    assert told[-1] == 40 * 50 * 10
+    again = train(lambda: blocks, torch.zeros(40, 16), torch.full((40,), 50), config, 1)
+    assert torch.equal(again, learned)
+
+
+def test_little_text_is_gone_over_again() -> None:
+    blocks, _ = world(words=5, each=4)
+    told: list[int] = []
+    config = X2StaticConfig(min_steps=7, batch_size=8)
+    train(lambda: blocks, torch.zeros(5, 16), torch.full((5,), 4), config, 1, told.append)
+    assert len(told) == 9, "three steps an epoch, and whole epochs"
+
+
+def test_one_word(language) -> None:
+    """There is nothing to tell it from, and still it gets a vector."""
+    made = language({"cat": 3}, x2static={"subsample": None, "min_steps": 30})
+    block = made.block(0, cut(TEXTS), Counter())
+    vectors = made.combine(lambda: [block], 1)
+    assert vectors.words == ["cat"] and torch.isfinite(vectors.matrix).all() and vectors.matrix.abs().sum() > 0
+
+
+def test_every_word_passed_over(language) -> None:
+    made = language(x2static={"subsample": 1e-12})
+    block = made.block(0, cut(TEXTS), Counter())
+    with pytest.raises(DataError, match="subsampling passed over every word"):
+        made.combine(lambda: [block], 1)
+
+
+@pytest.mark.parametrize("start", ["zero", "random", "aggregate"])
+def test_starts(language, start: str) -> None:
+    made = language(x2static={"subsample": 0.05, "start": start, "min_steps": 30})
+    blocks = [made.block(i, cut(TEXTS), Counter()) for i in range(2)]
+    vectors = made.combine(lambda: blocks, 1)
+    targets = torch.cat([block["targets"] for block in blocks]).unique()
+    if start == "aggregate":
+        assert len(vectors) == len(made.words), "a word that was passed over keeps what it started with"
+    else:
+        assert vectors.words == [made.words[i] for i in targets.tolist()], "a word that was passed over has no vector"
+    assert torch.isfinite(vectors.matrix).all()
+
+
+def test_probability_of_rare_words_is_one() -> None:
+    chance = keep_probability(np.array([10**6, 1, 0]), 5e-6)
+    assert chance[0] < 0.01 and chance[1] == 1 and chance[2] == 1
+    assert (keep_probability(np.array([5, 1]), None) == 1).all()
