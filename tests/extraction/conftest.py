@@ -1,4 +1,7 @@
+from collections import Counter
+
 import pytest
+import torch
 
 from babelray.encoder.layers import LayerReader
 from babelray.encoder.load import load_encoder, load_tokenizer
@@ -13,6 +16,11 @@ TEXTS = [SENTENCES[0], SENTENCES[1], "The cat is a cat .", SENTENCES[2]]
 
 def cut(texts: list[str]) -> list[Sentence]:
     return [Sentence(text, Segmenter.of("en").tokens(text)) for text in texts]
+
+
+def read(language: LanguageExtraction, number: int, sentences: list[Sentence], *more) -> dict[str, torch.Tensor]:
+    """A block of a language, from its sentences."""
+    return language.block(number, language.prepare(sentences, Counter()), *more)
 
 
 @pytest.fixture

@@ -1,9 +1,7 @@
-from collections import Counter
-
 import torch
 
 from babelray.encoder.load import load_encoder, load_tokenizer
-from extraction.conftest import TEXTS, cut
+from extraction.conftest import TEXTS, cut, read
 
 
 def by_definition(folder: str, word: str, layer: int) -> torch.Tensor:
@@ -31,7 +29,7 @@ def test_same_as_the_definition_in_any_batches_and_blocks(tiny_encoder: str, lan
             {"the": 5, "cat": 3, "garden": 1, "absent": 1}, (0, 1, 2), method="aggregate", batch_tokens=budget
         )
         for size in (1, 3, 4):
-            parts = [made.block(i, sentences[i : i + size], Counter()) for i in range(0, len(sentences), size)]
+            parts = [read(made, i, sentences[i : i + size]) for i in range(0, len(sentences), size)]
             for layer in (0, 1, 2):
                 vectors = made.combine(lambda parts=parts: parts, layer)
                 assert vectors.words == ["the", "cat", "garden"], "a word that never occurs has no vector"
@@ -43,5 +41,5 @@ def test_same_as_the_definition_in_any_batches_and_blocks(tiny_encoder: str, lan
 
 def test_progress_is_told(language) -> None:
     rows: list[int] = []
-    language(method="aggregate", batch_tokens=64).block(0, cut(TEXTS), Counter(), rows.append)
-    assert sum(rows) == len(TEXTS) and len(rows) > 1
+    read(language(method="aggregate", batch_tokens=64), 0, cut(TEXTS), rows.append)
+    assert rows == sorted(rows) and rows[-1] == len(TEXTS) and len(rows) > 1

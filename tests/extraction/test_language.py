@@ -1,5 +1,3 @@
-from collections import Counter
-
 import pyarrow as pa
 import pytest
 import torch
@@ -7,7 +5,7 @@ from pydantic import ValidationError
 
 from babelray.extraction.config import ExtractConfig
 from babelray.extraction.language import sentences_of
-from extraction.conftest import TEXTS, cut
+from extraction.conftest import TEXTS, cut, read
 
 
 def test_paragraphs_are_read_at_once() -> None:
@@ -26,7 +24,7 @@ def test_paragraphs_are_read_at_once() -> None:
 
 
 def test_dimensions_are_changed_on_request(language) -> None:
-    block = language(method="aggregate").block(0, cut(TEXTS), Counter())
+    block = read(language(method="aggregate"), 0, cut(TEXTS))
     matrices = {}
     for name, settings in {"as": {}, "removed": {"remove_dimensions": 2}, "standard": {"standardise": True}}.items():
         matrices[name] = language(method="aggregate", **settings).combine(lambda: [block], 1).matrix

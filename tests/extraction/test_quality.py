@@ -12,6 +12,7 @@ from babelray.extraction.config import ExtractConfig
 from babelray.extraction.language import LanguageExtraction
 from babelray.extraction.occurrences import Sentence
 from babelray.simulation.world import World, neighbour_precision
+from extraction.conftest import read
 
 SETTINGS = {
     "aggregate": {"method": "aggregate"},
@@ -36,7 +37,7 @@ def test_neighbours_are_of_the_same_class(spoken: int) -> None:
     for name, settings in SETTINGS.items():
         reader = LayerReader(copy.deepcopy(encoder), [1])
         made = LanguageExtraction(ExtractConfig.model_validate(settings), reader, tokenizer, vocabulary, 1, seed=1)
-        block = made.block(0, sentences, Counter())
+        block = read(made, 0, sentences)
         vectors = made.combine(lambda block=block: [block], 1)
         precision[name] = neighbour_precision(vectors.matrix, [class_of[word] for word in vectors.words])
     assert precision["aggregate"] < 0.3

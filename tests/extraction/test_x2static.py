@@ -1,5 +1,4 @@
 import math
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from babelray.encoder.load import load_encoder, load_tokenizer
 from babelray.errors import DataError
 from babelray.extraction.config import X2StaticConfig
 from babelray.extraction.x2static import keep_probability, loss, shared_loss, train
-from extraction.conftest import TEXTS, cut
+from extraction.conftest import TEXTS, cut, read
 
 
 @pytest.mark.parametrize("without_target", [True, False])
@@ -17,7 +16,7 @@ def test_contexts_by_definition(tiny_encoder: str, language, without_target: boo
     """The mean of all subwords of the sentence but the word's own, special tokens left out."""
     settings = {"x2static": {"subsample": None, "without_target": without_target}}
     made = language({"garden": 1}, **settings)
-    found = made.block(0, cut(TEXTS), Counter())
+    found = read(made, 0, cut(TEXTS))
     text = next(text for text in TEXTS if "garden" in text)
     model, tokenizer = load_encoder(tiny_encoder), load_tokenizer(tiny_encoder)
     encoded = tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
@@ -35,17 +34,17 @@ def test_what_counts_does_not_depend_on_the_batches(language) -> None:
     drawn = []
     for budget in (64, 500, 8192):
         made = language(batch_tokens=budget, x2static={"subsample": 0.01})
-        drawn.append(sorted(made.block(3, sentences, Counter())["targets"].tolist()))
+        drawn.append(sorted(read(made, 3, sentences)["targets"].tolist()))
     assert drawn[0] == drawn[1] == drawn[2]
-    every = len(language(x2static={"subsample": None}).block(3, sentences, Counter())["targets"])
+    every = len(read(language(x2static={"subsample": None}), 3, sentences)["targets"])
     assert 0 < len(drawn[0]) < every
-    assert sorted(language(x2static={"subsample": 0.01}).block(4, sentences, Counter())["targets"].tolist()) != drawn[0]
+    assert sorted(read(language(x2static={"subsample": 0.01}), 4, sentences)["targets"].tolist()) != drawn[0]
 
 
 def test_subsampling_takes_the_share_it_says(language) -> None:
     sentences = cut(TEXTS * 200)
     made = language(x2static={"subsample": 0.02})
-    targets = made.block(0, sentences, Counter())["targets"]
+    targets = read(made, 0, sentences)["targets"]
     chance = keep_probability(made.counts, 0.02)
     for word, share in enumerate(chance):
         occurrences = made.counts[word] * 200
@@ -74,7 +73,7 @@ def test_loss_is_the_equation() -> None:
         moved = vectors.detach().clone()
         moved[row, column] += step
         slope = (loss(moved, contexts, targets, negatives) - value) / step
-        assert sparse.to_dense()[row, column].item() == pytest.approx(float(slope), abs=1e-4)
+        assert sparse.to_dense()[row, column].item() == pytest.approx(slope.item(), abs=1e-4)
 
 
 def test_shared_negatives_are_the_same_negatives_for_all() -> None:
@@ -119,14 +118,14 @@ def test_little_text_is_gone_over_again() -> None:
 def test_one_word(language) -> None:
     """There is nothing to tell it from, and still it gets a vector."""
     made = language({"cat": 3}, x2static={"subsample": None, "min_steps": 30})
-    block = made.block(0, cut(TEXTS), Counter())
+    block = read(made, 0, cut(TEXTS))
     vectors = made.combine(lambda: [block], 1)
     assert vectors.words == ["cat"] and torch.isfinite(vectors.matrix).all() and vectors.matrix.abs().sum() > 0
 
 
 def test_every_word_passed_over(language) -> None:
     made = language(x2static={"subsample": 1e-12})
-    block = made.block(0, cut(TEXTS), Counter())
+    block = read(made, 0, cut(TEXTS))
     with pytest.raises(DataError, match="subsampling passed over every word"):
         made.combine(lambda: [block], 1)
 
@@ -134,7 +133,7 @@ def test_every_word_passed_over(language) -> None:
 @pytest.mark.parametrize("start", ["zero", "random", "aggregate"])
 def test_starts(language, start: str) -> None:
     made = language(x2static={"subsample": 0.05, "start": start, "min_steps": 30})
-    blocks = [made.block(i, cut(TEXTS), Counter()) for i in range(2)]
+    blocks = [read(made, i, cut(TEXTS)) for i in range(2)]
     vectors = made.combine(lambda: blocks, 1)
     targets = torch.cat([block["targets"] for block in blocks]).unique()
     if start == "aggregate":

@@ -20,7 +20,7 @@ from babelray.extraction.aggregate import Sums, means
 from babelray.extraction.config import ExtractConfig
 from babelray.extraction.dimensions import standardised, without_rogues
 from babelray.extraction.isolated import isolated
-from babelray.extraction.occurrences import Sentence, batches
+from babelray.extraction.occurrences import Batch, Sentence, batches
 from babelray.extraction.x2static import Contexts, keep_probability, train
 from babelray.vectors.word_vectors import WordVectors
 
@@ -49,27 +49,28 @@ class LanguageExtraction:
         self.counts = np.fromiter(self.vocabulary.values(), np.int64, len(self.words))
         self.longest = longest_input(self.reader.model, self.tokenizer)
 
+    def prepare(self, sentences: Sequence[Sentence], counts: Counter[str]) -> list[Batch]:
+        """Batches for the encoder; all that can be done for a block without it."""
+        return list(batches(sentences, self.tokenizer, self.position, self.longest, self.config.batch_tokens, counts))
+
     def block(
-        self,
-        number: int,
-        sentences: Sequence[Sentence],
-        counts: Counter[str],
-        advance: Callable[[int], None] = lambda rows: None,
+        self, number: int, prepared: Sequence[Batch], advance: Callable[[int], None] = lambda rows: None
     ) -> dict[str, Tensor]:
-        """What the chosen method takes from a block of sentences; `advance` is told of rows as they are done."""
-        config = self.config
+        """What the chosen method takes from a block; `advance` is told the rows that are done."""
+        config, done = self.config, 0
         sums = Sums(len(self.words))
-        contexts = Contexts(
-            keep_probability(self.counts, config.x2static.subsample), self.seed, number, config.x2static.without_target
-        )
+        chance_V = keep_probability(self.counts, config.x2static.subsample)
+        contexts = Contexts(chance_V, self.seed, number, config.x2static.without_target)
         adds_up = config.method == "aggregate" or config.x2static.start == "aggregate"
-        for batch in batches(sentences, self.tokenizer, self.position, self.longest, config.batch_tokens, counts):
-            hidden = self.reader((moved := batch.to(self.reader.device)).ids_BT, moved.mask_BT)
+        for batch in prepared:
+            moved = batch.to(self.reader.device)
+            hidden = self.reader(moved.ids_BT, moved.mask_BT)
             if adds_up:
                 sums.add(moved, hidden)
             if config.method == "x2static":
                 contexts.add(moved, hidden[self.layer])
-            advance(len(batch.ids_BT))
+            done += len(batch.ids_BT)
+            advance(done)
         found = sums.tensors() if adds_up else {}
         return found | contexts.tensors() if config.method == "x2static" else found
 

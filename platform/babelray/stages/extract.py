@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from babelray.ahead import ahead
 from babelray.config import Config
 from babelray.errors import BabelrayError
 from babelray.extraction.config import ExtractConfig
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from babelray.extraction.language import LanguageExtraction
+    from babelray.extraction.occurrences import Batch
     from babelray.recipe import Recipe
     from babelray.training.launch import Worker
     from babelray.training.reading import OpenEncoder
@@ -122,17 +124,18 @@ def extract(plan: Plan, worker: Worker) -> None:
     total = sum(found[code][number].count for units in mine for code, number in units)
     share = Share(worker, total, "words" if config.method == "isolated" else "sentences")
     for wave, units in zip(waves, mine, strict=True):
-        waiting = [code for code in wave if not plan.notes(code).exists()]
-        languages = {code: plan.language(code, encoder) for code in waiting}
-        for code, number in units:
-            block = found[code][number]
+        languages = {code: plan.language(code, encoder) for code in wave if not plan.notes(code).exists()}
+        missing = [(c, n) for c, n in units if c in languages and not plan.block(c, n).exists()]
+        share.add(sum(found[code][number].count for code, number in set(units) - set(missing)))
+        prepared = (prepare(plan, languages[code], found[code][number]) for code, number in missing)
+        for (code, number), (batches, counts) in zip(missing, ahead(prepared), strict=True):
             share.note = f"{code} {number + 1}/{len(found[code])}"
-            if code in waiting and not plan.block(code, number).exists():
-                write_block(plan, languages[code], code, number, block, share.show)
+            block = found[code][number]
+            write_block(plan, languages[code], code, number, block, batches, counts, share.show)
             share.add(block.count)
         encoder.wait_for_all()
         for code in wave[worker.rank :: worker.count]:
-            if code in waiting:
+            if code in languages:
                 share.note = f"{code}: vectors"
                 write_vectors(plan, languages[code], code, len(found[code]), share.show)
 
@@ -165,22 +168,35 @@ def in_waves(sizes: dict[str, int], workers: int) -> list[list[str]]:
     return [order[start : start + workers] for start in range(0, len(order), workers)]
 
 
+def prepare(plan: Plan, language: LanguageExtraction, block: Block) -> tuple[list[Batch], Counter[str]]:
+    """What can be done for a block of sentences while the encoder is busy with another."""
+    from babelray.extraction.language import sentences_of
+
+    counts: Counter[str] = Counter()
+    config = plan.settings.extract
+    if config.method == "isolated":
+        return [], counts
+    paragraphs = config.method == "x2static" and config.x2static.context == "paragraph"
+    return language.prepare(sentences_of(read_block(block), paragraphs), counts), counts
+
+
 def write_block(
-    plan: Plan, language: LanguageExtraction, code: str, number: int, block: Block, advance: Callable[[int], None]
+    plan: Plan,
+    language: LanguageExtraction,
+    code: str,
+    number: int,
+    block: Block,
+    batches: list[Batch],
+    counts: Counter[str],
+    advance: Callable[[int], None],
 ) -> None:
     """What the method takes from a block, with what was counted on the way."""
     from safetensors.torch import save_file
 
-    from babelray.extraction.language import sentences_of
-
-    counts: Counter[str] = Counter()
     if plan.settings.extract.method == "isolated":
         tensors = language.alone(block.start, block.count, counts)
     else:
-        paragraphs = (
-            plan.settings.extract.method == "x2static" and plan.settings.extract.x2static.context == "paragraph"
-        )
-        tensors = language.block(number, sentences_of(read_block(block), paragraphs), counts, advance)
+        tensors = language.block(number, batches, advance)
     with plan.block(code, number).writing() as path:
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, {"counts": json.dumps(counts)})
 

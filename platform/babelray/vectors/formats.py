@@ -1,0 +1,389 @@
+"""Word vectors in the formats of the field: text (`.vec`, `.txt`) and word2vec's binary (`.bin`), each also as `.gz`.
+
+Text is a line for a word: the word, then its values, with one space between. word2vec and fastText put a line
+"words dimension" first; GloVe does not. Binary is that line, then for each word its bytes, a space and the values
+as little-endian float32, with or without a line feed after them.
+
+Nothing but the space and the line feed separates: U+00A0, U+3000, U+0085 or U+2028 may be part of a word.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from babelray.errors import DataError
+from babelray.vectors.word_vectors import WordVectors
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from babelray.storage import Place
+
+    Rows = tuple[list[bytes], NDArray[np.float32]]
+    """Words and their vectors, as they stand in the file."""
+
+ENDINGS = (".vec", ".txt", ".bin")
+BLOCK = 1 << 18
+"""Bytes that are read at once: few enough that all that is made of them stays in the processor's cache."""
+LONGEST_LINE, LONGEST_WORD, LARGEST_DIMENSION = 1 << 26, 1 << 16, 1 << 20
+"""What has more is another kind of file, and would fill the memory."""
+
+
+def read_vectors(place: Place, limit: int | None = None) -> WordVectors:
+    """Read the first `limit` words of a file, or all; the ending of its name says which format it is.
+
+    These formats keep no counts but are sorted by them, so the counts are given as N, N-1, … 1 for N words.
+    Of a word that comes twice the first vector counts. Words that are empty or not UTF-8 are left out.
+    """
+    binary, compressed = _kind(place)
+    with place.open() as raw, _damage_explained(place):
+        stream: Any = gzip.GzipFile(fileobj=raw) if compressed else raw
+        words, matrix = _collect(_binary_blocks(stream, place) if binary else _text_blocks(stream, place), limit)
+    if not words:
+        raise DataError(f"{place} holds no words", "Check that it is a file of word vectors.")
+    return WordVectors(words, torch.from_numpy(matrix), list(range(len(words), 0, -1)))
+
+
+def write_vectors(vectors: WordVectors, place: Place) -> None:
+    """Write a file that begins with "words dimension"; the ending of its name says which format it is.
+
+    As text a value has as many digits as it takes to read the same float32 again. A space inside a word becomes
+    an underscore, as word2vec writes its phrases (`new_york`). Counts are not written.
+    """
+    binary, compressed = _kind(place)
+    words = _encoded(vectors.words)
+    step = max(1, BLOCK // vectors.dimension)
+    with place.writing() as file, _opened(file, compressed) as stream:
+        stream.write(b"%d %d\n" % (len(words), vectors.dimension))
+        for start in range(0, len(words), step):
+            rows_ND = vectors.matrix[start : start + step].detach().cpu().float().contiguous().numpy()
+            _check_finite(words[start:], rows_ND, place)
+            stream.write((_binary_bytes if binary else _text_bytes)(words[start : start + step], rows_ND))
+
+
+def _kind(place: Place) -> tuple[bool, bool]:
+    """Whether a file is binary, and whether it is compressed."""
+    name = place.name.removesuffix(".gz")
+    if not name.endswith(ENDINGS):
+        known = ", ".join(ENDINGS)
+        raise DataError(f"{place}: the name does not say which format it is", f"It ends in {known}, or that and .gz.")
+    return name.endswith(".bin"), name != place.name
+
+
+@contextlib.contextmanager
+def _damage_explained(place: Place) -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{place} is damaged or cut off ({error})", "Get the file again.") from error
+
+
+@contextlib.contextmanager
+def _opened(file: Path, compressed: bool) -> Iterator[IO[bytes] | gzip.GzipFile]:
+    with file.open("wb") as raw:
+        if not compressed:
+            yield raw
+            return
+        # Level 4 takes a third of the time of level 6, for 5 % more bytes. Without a name and a time in it, the same
+        # vectors give the same file.
+        with gzip.GzipFile("", "wb", 4, raw, mtime=0) as stream:
+            yield stream
+
+
+def _collect(blocks: Iterable[Rows], limit: int | None) -> tuple[list[str], NDArray[np.float32]]:
+    """The words and vectors of all blocks, each word once, up to the limit."""
+    words: list[str] = []
+    seen = {""}
+    matrix = np.empty((0, 0), np.float32)
+    for raw, rows in blocks:
+        found = _decoded(raw)
+        new = set(found)
+        if len(new) < len(found) or not seen.isdisjoint(new):
+            kept = sorted({word: i for i, word in reversed(list(enumerate(found))) if word not in seen}.values())
+            found, rows = [found[i] for i in kept], rows[kept]
+        done = len(words)
+        words += found if limit is None else found[: limit - done]
+        seen |= new
+        if len(words) > len(matrix):  # with an eighth to spare, which keeps copies few and memory near what is needed
+            matrix.resize((max(len(words), len(matrix) * 9 // 8), rows.shape[1]), refcheck=False)
+        matrix[done : len(words)] = rows[: len(words) - done]
+        if len(words) == limit:
+            break
+    matrix.resize((len(words), matrix.shape[1]), refcheck=False)
+    return words, matrix
+
+
+def _decoded(words: list[bytes]) -> list[str]:
+    """The words as text; what is not UTF-8 becomes empty."""
+    try:
+        return b"\n".join(words).decode().split("\n")
+    except UnicodeDecodeError:
+        texts = [word.decode(errors="replace") for word in words]
+        return [text if text.encode() == word else "" for text, word in zip(texts, words, strict=True)]
+
+
+def _encoded(words: list[str]) -> list[bytes]:
+    """The words as they are written; an error if one cannot be."""
+    for word in words:
+        if not word or "\n" in word:
+            raise DataError(f"the word {word!r} cannot be written", "It must not be empty or hold a line break.")
+    try:
+        return "\n".join(words).replace(" ", "_").encode().split(b"\n") if words else []
+    except UnicodeEncodeError as error:
+        raise DataError(f"a word cannot be written as UTF-8 ({error})") from error
+
+
+def _header(line: bytes, place: Place) -> tuple[int, int] | None:
+    """The number of words and the dimension, if that is what a line gives."""
+    fields = line.split()
+    if len(fields) != 2 or not all(field.isdigit() for field in fields):
+        return None
+    words, dimension = map(int, fields)
+    if not 0 < dimension <= LARGEST_DIMENSION:
+        raise DataError(f"{place}, line 1: {dimension} cannot be the dimension", "The line gives words and dimension.")
+    return words, dimension
+
+
+def _check_number(promised: int, found: int, place: Place) -> None:
+    if found != promised:
+        problem = f"{place} promises {promised:,} words in line 1, but has {found:,}"
+        raise DataError(problem, "It is cut off or damaged: get it again.")
+
+
+def _check_finite(words: Sequence[bytes], rows_ND: NDArray[np.float32], place: Place) -> None:
+    if not np.isfinite(rows_ND).all():
+        word = words[int(np.isfinite(rows_ND).all(1).argmin())].decode(errors="replace")
+        raise DataError(f"{place}: the vector of {word!r} has a value that is not finite")
+
+
+def _binary_blocks(stream: IO[bytes], place: Place) -> Iterator[Rows]:
+    header = _header(stream.readline(LONGEST_WORD), place)
+    if header is None:
+        raise DataError(
+            f"{place} does not begin with the number of words and the dimension",
+            "It is not word2vec's binary format. If it is a model of fastText, use the .vec file beside it.",
+        )
+    promised, dimension = header
+    size = 4 * dimension
+    found, rest = 0, b""
+    while found < promised and (data := stream.read(4 * BLOCK)):
+        data = rest + data
+        view = memoryview(data)
+        words: list[bytes] = []
+        values: list[memoryview] = []
+        at = 0
+        while found + len(words) < promised and at <= (space := data.find(b" ", at)) < len(data) - size:
+            words.append(data[at:space].lstrip(b"\n"))
+            values.append(view[space + 1 : space + 1 + size])
+            at = space + 1 + size
+        rest = data[at:]
+        if len(rest) > size + LONGEST_WORD:
+            raise DataError(f"{place}: there is no end to word {found + len(words) + 1:,}", "It is damaged.")
+        if words:
+            rows_ND = np.frombuffer(b"".join(values), "<f4").reshape(-1, dimension)
+            _check_finite(words, rows_ND, place)
+            found += len(words)
+            yield words, rows_ND
+    _check_number(promised, found, place)
+
+
+def _binary_bytes(words: list[bytes], rows_ND: NDArray[np.float32]) -> bytes:
+    values = rows_ND.astype("<f4", copy=False)
+    return b"".join([part for i, word in enumerate(words) for part in (word, b" ", values[i].tobytes())])
+
+
+def _text_bytes(words: list[bytes], rows_ND: NDArray[np.float32]) -> bytes:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    # From buffers, since pa.array() would import pandas.
+    values = pa.Array.from_buffers(pa.float32(), rows_ND.size, [None, pa.py_buffer(rows_ND)])
+    ends = np.arange(0, rows_ND.size + 1, rows_ND.shape[1], dtype=np.int32)
+    ends = pa.Array.from_buffers(pa.int32(), len(ends), [None, pa.py_buffer(ends)])
+    lines = pc.binary_join(pa.ListArray.from_arrays(ends, pc.cast(values, pa.string())), " ")
+    return b"".join([b"%b %b\n" % (word, line.as_buffer()) for word, line in zip(words, lines, strict=True)])
+
+
+def _text_blocks(stream: IO[bytes], place: Place) -> Iterator[Rows]:
+    header = None
+    dimension, found, line = 0, 0, 1
+    for block in _line_blocks(stream, place):
+        if line == 1:
+            first, _, after = block.partition(b"\n")
+            header = _header(first, place)
+            dimension = header[1] if header else first.rstrip(b" ").count(b" ")
+            if not dimension:
+                raise DataError(f"{place}, line 1: no values", "A line holds a word and its values, between spaces.")
+            if header:
+                block, line = after, 2
+        rows = _parse_block(block, dimension)
+        lines = len(rows[0]) if rows else block.count(b"\n")
+        rows = rows or _parse_lines(block, dimension, place, line)
+        found, line = found + len(rows[0]), line + lines
+        yield rows
+    if header:
+        _check_number(header[0], found, place)
+
+
+def _line_blocks(stream: IO[bytes], place: Place) -> Iterator[bytes]:
+    """Whole lines, each ended by a line feed alone."""
+    rest = b""
+    while data := stream.read(BLOCK):
+        cut = data.rfind(b"\n") + 1
+        if cut:
+            block = rest + data[:cut]
+            yield block.replace(b"\r\n", b"\n") if b"\r" in block else block
+        rest = data[cut:] if cut else rest + data
+        if len(rest) > LONGEST_LINE:
+            raise DataError(f"{place} has a line of more than {LONGEST_LINE:,} bytes", "It is not a text of vectors.")
+    if rest:
+        yield rest.removesuffix(b"\r") + b"\n"
+
+
+def _parse_block(block: bytes, dimension: int) -> Rows | None:
+    """Words and vectors of some lines at once; None if the lines are not all of the usual form."""
+    text = np.frombuffer(block, np.uint8)
+    line_feeds = text == ord("\n")
+    separators = text == ord(" ")
+    separators |= line_feeds
+    flat = np.flatnonzero(separators)
+    columns = int(np.searchsorted(flat, block.find(b"\n"))) + 1
+    if columns not in (dimension + 1, dimension + 2) or len(flat) % columns:
+        return None
+    ends = flat.reshape(-1, columns)
+    last = ends[:, -1]
+    if not line_feeds[last].all() or np.count_nonzero(line_feeds) != len(ends):
+        return None
+    if columns == dimension + 2 and (last - ends[:, -2] > 1).any():  # fastText ends its lines with a space
+        return None
+    rows_ND = _parse_values(block, ends[:, :dimension] + 1, ends[:, 1 : dimension + 1])
+    if rows_ND is None:
+        return None
+    begins = [0, *(last[:-1] + 1).tolist()]
+    return [block[begin:end] for begin, end in zip(begins, ends[:, 0].tolist(), strict=True)], rows_ND
+
+
+def _parse_values(block: bytes, starts_ND: NDArray[np.int64], ends_ND: NDArray[np.int64]) -> NDArray[np.float32] | None:
+    """The values that stand at these positions; None if one is not a finite number, or too many look unusual.
+
+    Eight characters are the eight bytes of one integer, so that one operation on an array treats eight characters
+    of every value. Without its sign a value is read as d.dddddd, then, if it is longer, as eight digits more. One
+    that looks different (12.5, 1e-05) is parsed alone. The parsers of our dependencies are all slower than that.
+    """
+    negative_ND = np.frombuffer(block, np.uint8)[starts_ND] == ord("-")
+    starts_ND += negative_ND
+    lengths_ND = ends_ND - starts_ND
+    longest = int(lengths_ND.max())
+    block += bytes(16)
+    eights = np.ndarray(len(block) - 7, "<u8", block, 0, 1)
+
+    first_ND = eights[starts_ND]
+    first_ND ^= _FIRST
+    first_ND &= _KEPT_OF_FIRST.take(lengths_ND, mode="clip")
+    wrong_ND = first_ND + _FIRST_UP
+    wrong_ND |= first_ND
+    if first_ND.view(np.uint8)[:, ::8].any():  # the digit before the point moves to where the point was
+        first_ND += (first_ND & _LOW_BYTE) * _LOW_BYTE
+    _join_digits(first_ND)
+    if longest <= 8:
+        rows_ND = first_ND.view(np.int64).astype(np.float32)  # exact, since there are seven digits
+        rows_ND /= np.float32(1e6)
+    else:
+        second_ND = eights[starts_ND + 8]
+        second_ND ^= _SECOND
+        second_ND &= _KEPT_OF_SECOND.take(lengths_ND, mode="clip")
+        wrong_ND |= second_ND + _SECOND_UP
+        wrong_ND |= second_ND
+        _join_digits(second_ND)
+        first_ND *= np.uint64(10**8)
+        first_ND += second_ND
+        rows_ND = (first_ND.view(np.int64) / 1e14).astype(np.float32)
+    np.negative(rows_ND, out=rows_ND, where=negative_ND)
+
+    if longest > 16:
+        wrong_ND[lengths_ND > 16] = _HIGH_BITS
+    if not np.bitwise_or.reduce(wrong_ND, axis=None) & _HIGH_BITS:
+        return rows_ND
+    odd_ND = (wrong_ND & _HIGH_BITS) != 0
+    if odd_ND.sum() * 20 > odd_ND.size:
+        return None
+    spans = zip((starts_ND - negative_ND)[odd_ND].tolist(), ends_ND[odd_ND].tolist(), strict=True)
+    try:
+        values = [float(block[start:end]) for start, end in spans]
+    except ValueError:
+        return None
+    with np.errstate(over="ignore"):
+        rows_ND[odd_ND] = values
+    return rows_ND if np.isfinite(rows_ND[odd_ND]).all() else None
+
+
+def _eight(characters: bytes) -> np.uint64:
+    return np.uint64(int.from_bytes(characters, "little"))
+
+
+def _kept(length: int) -> np.uint64:
+    return _eight(b"\xff" * max(0, min(length, 8)))
+
+
+# After XOR with its pattern a digit is 0 to 9 and the point 0; what is more sets the high bit of its byte when the
+# other constant is added. Lengths below 1 keep all, and so are found to be wrong.
+_FIRST, _FIRST_UP = _eight(b"0.000000"), _eight(b"\x76\x7f" + 6 * b"\x76")
+_SECOND, _SECOND_UP = _eight(b"00000000"), _eight(8 * b"\x76")
+_HIGH_BITS, _LOW_BYTE = _eight(8 * b"\x80"), np.uint64(255)
+_KEPT_OF_FIRST = np.array([_kept(8), *(_kept(length) for length in range(1, 17))])
+_KEPT_OF_SECOND = np.array([_kept(length - 8) for length in range(17)])
+
+
+def _join_digits(eights_ND: NDArray[np.uint64]) -> None:
+    """Make one number of eight digits, the first of which is in the lowest byte: by pairs, fours, then all."""
+    for bits, base, mask in (
+        (8, 10, 0x00FF00FF00FF00FF),
+        (16, 100, 0x0000FFFF0000FFFF),
+        (32, 10000, 0x00000000FFFFFFFF),
+    ):
+        eights_ND *= np.uint64((base << bits) + 1)
+        eights_ND >>= np.uint64(bits)
+        eights_ND &= np.uint64(mask)
+
+
+def _parse_lines(block: bytes, dimension: int, place: Place, line: int) -> Rows:
+    """Words and vectors of some lines, one after the other; `line` is the number of the first.
+
+    A word may hold spaces, as some of GloVe's do, if what stands before the values is not a number too.
+    """
+    words: list[bytes] = []
+    rows_ND = np.empty((block.count(b"\n"), dimension), np.float32)
+    for number, text in enumerate(block.split(b"\n")[:-1], start=line):
+        if not text.strip(b" "):
+            continue
+        word, *fields = text.rstrip(b" ").rsplit(b" ", dimension)
+        if len(fields) < dimension or _is_number(word.rpartition(b" ")[2] if b" " in word else b""):
+            values = text.rstrip(b" ").count(b" ")
+            raise DataError(f"{place}, line {number}: {values} values instead of {dimension}", "It is damaged.")
+        try:
+            with np.errstate(over="ignore"):
+                rows_ND[len(words)] = [float(field) for field in fields]
+        except ValueError:
+            wrong = next(field for field in fields if not _is_number(field)).decode(errors="replace")
+            raise DataError(f"{place}, line {number}: {wrong!r} is not a number") from None
+        if not np.isfinite(rows_ND[len(words)]).all():
+            raise DataError(f"{place}, line {number}: a value is not finite")
+        words.append(word)
+    return words, rows_ND[: len(words)]
+
+
+def _is_number(field: bytes) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
