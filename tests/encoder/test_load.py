@@ -1,8 +1,10 @@
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+import transformers
 from transformers import BertConfig, BertModel, DistilBertConfig, DistilBertModel
 
 from babelray.encoder.load import load_encoder, load_masked_lm, load_tokenizer, resolve_layer
@@ -41,6 +43,14 @@ def test_a_tokenizer_without_a_mask(tiny_encoder: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no pad or no mask token"):
         load_tokenizer(str(tmp_path))
     assert load_tokenizer(str(tmp_path), masks=False).mask_token is None
+
+
+def test_a_slow_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = SimpleNamespace(is_fast=False)
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda path: slow)
+    with pytest.raises(DataError, match="is a slow one") as caught:
+        load_tokenizer("some/encoder", masks=False)
+    assert "tokenizer.json" in caught.value.remedy
 
 
 def test_encoders_with_and_without_a_pooler(tmp_path: Path) -> None:

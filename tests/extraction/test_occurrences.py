@@ -2,6 +2,7 @@ from collections import Counter
 
 import pytest
 import torch
+from tokenizers import normalizers
 
 from babelray.encoder.load import load_encoder, load_tokenizer
 from babelray.extraction.occurrences import Batch, Sentence, batches
@@ -68,6 +69,16 @@ def test_words_that_the_tokenizer_does_not_know(tiny_encoder: str) -> None:
     (batch,) = batches([sentence], tokenizer, {"the": 0, "ᚠᚢᚦ": 1, "cat": 2}, 64, 1000, counts)
     assert batch.word_W.tolist() == [0, 2]
     assert counts["words without known subwords"] == 2 and counts["words"] == 2
+
+
+def test_a_word_of_which_the_tokenizer_leaves_nothing(tiny_encoder: str) -> None:
+    tokenizer = load_tokenizer(tiny_encoder)
+    inside = tokenizer.backend_tokenizer
+    inside.normalizer = normalizers.Sequence([normalizers.Replace("ᚠ", ""), inside.normalizer])
+    counts: Counter[str] = Counter()
+    (batch,) = batches([Sentence("the ᚠ cat", ["the", "ᚠ", "cat"])], tokenizer, POSITION | {"ᚠ": 4}, 64, 1000, counts)
+    assert batch.word_W.tolist() == [0, 1]
+    assert counts["words without known subwords"] == 1
 
 
 @pytest.mark.parametrize("text", ["", " "])

@@ -97,7 +97,7 @@ def build_corpus(plan: Plan, held_out: Mapping[str, frozenset[str]], progress: P
         progress.update(done, total, "MB", code)
     choosing = [Task(code, choose_rows, (plan, code, len(own))) for code, own in numbered.items()]
     shards: list[tuple[str, int, list[int]]] = []
-    for code, outcome in run_tasks(choosing, progress, "languages, duplicates").items():
+    for code, outcome in run_tasks(choosing, progress, "languages").items():
         found[code].update(outcome["counts"])
         shards += [(code, number, group) for number, group in enumerate(outcome["groups"])]
     for number, _ in enumerate(on_cluster(functools.partial(write_shard, plan), shards), 1):

@@ -307,7 +307,8 @@ def _parse_values(block: bytes, starts_ND: NDArray[np.int64], ends_ND: NDArray[n
         first_ND *= np.uint64(10**8)
         first_ND += second_ND
         rows_ND = (first_ND.view(np.int64) / 1e14).astype(np.float32)
-    np.negative(rows_ND, out=rows_ND, where=negative_ND)
+    signs_ND = rows_ND.view(np.uint32)
+    signs_ND |= negative_ND.astype(np.uint32) << np.uint32(31)
 
     if longest > 16:
         wrong_ND[lengths_ND > 16] = _HIGH_BITS
