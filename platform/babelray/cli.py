@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -25,6 +25,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
+vectors = typer.Typer(help="Look at static vectors, and write them for other programs.", no_args_is_help=True)
+app.add_typer(vectors, name="vectors")
 console = Console()
 errors = Console(stderr=True)
 
@@ -34,6 +36,9 @@ Overrides = Annotated[
     typer.Argument(metavar="[KEY=VALUE]...", help="Values to change, by their dotted path: pretrain.steps=200"),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the resolved recipe and what would be done; do nothing.")]
+ArtifactPath = Annotated[
+    str, typer.Argument(metavar="ARTIFACT", help="A folder that extract or align left, such as runs/align/FINGERPRINT.")
+]
 Force = Annotated[
     str | None, typer.Option("--force", metavar="STAGE", help="Do this stage and all that follow from it again.")
 ]
@@ -191,6 +196,34 @@ def languages(as_json: Annotated[bool, typer.Option("--json", help="As JSON, for
     for language in LANGUAGES.values():
         table.add_row(*(getattr(language, field) for field in fields))
     console.print(table)
+
+
+@vectors.command()
+def neighbours(
+    artifact: ArtifactPath,
+    language: Annotated[str, typer.Argument(metavar="LANG", help="A language code, such as de.")],
+    word: Annotated[str, typer.Argument(metavar="WORD", help="A word of that language.")],
+    count: Annotated[int, typer.Option(min=1, help="How many to show.")] = 10,
+) -> None:
+    """Show the words whose vectors are nearest to that of a word."""
+    from babelray.vectors.inspect import show_neighbours
+
+    show_neighbours(artifact, language, word, count, console)
+
+
+@vectors.command()
+def export(
+    artifact: ArtifactPath,
+    out: Annotated[str, typer.Argument(metavar="OUT", help="The folder to write to; a local path or an s3:// URI.")],
+    languages: Annotated[str, typer.Option(metavar="CODES", help="Only these, such as en,de.")] = "",
+    ending: Annotated[
+        Literal["vec", "vec.gz", "bin"], typer.Option("--format", help="The format of word2vec.")
+    ] = "vec",
+) -> None:
+    """Write vectors as fastText, gensim and others read them: a file for each language."""
+    from babelray.vectors.inspect import export
+
+    export(artifact, out, [code.strip() for code in languages.split(",") if code.strip()], ending, console)
 
 
 @app.command()

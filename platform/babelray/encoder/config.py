@@ -17,6 +17,10 @@ class ScratchConfig(Config):
     """Pre-LayerNorm leaves the unigram plateau much sooner at small sizes; XLM-R's own layout is the other."""
     vocabulary: int = Field(4000, ge=300)
     """Pieces in the SentencePiece vocabulary."""
+    tokenizer_sentences: int = Field(200_000, ge=1)
+    """Sentences that the vocabulary is learned from, at most."""
+    tokenizer_temperature: float = Field(0.3, ge=0, le=1)
+    """How languages share them: 1 by their size, 0 all alike."""
     width: int = Field(128, ge=8)
     layers: int = Field(4, ge=1)
     heads: int = Field(4, ge=1)

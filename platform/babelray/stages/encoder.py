@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from babelray.config import Config
 from babelray.encoder.config import EncoderConfig
+from babelray.objectives.objective import language_shares
 from babelray.stages.pretrain import Settings as PretrainSettings
 from babelray.stages.pretrain import train_encoder
 from babelray.stages.stage import Job, Stage
@@ -74,16 +75,36 @@ def _as_it_is(path: str) -> Any:
 
 def _make(settings: Settings, corpus: Place, start: Place) -> None:
     """A tokenizer trained on the corpus, and an encoder of random weights that fits it."""
+    import numpy as np
+
     from babelray.encoder.scratch import random_encoder, train_tokenizer
-    from babelray.text.corpus import read_sentences
+    from babelray.text.corpus import blocks, read_sentences
 
     scratch = settings.encoder.scratch
     assert scratch is not None
     if (start / "config.json").exists():
         return
-    texts = (text for code in settings.languages for text in read_sentences(corpus, code)["text"].to_pylist())
+    sizes = [sum(block.count for block in blocks(corpus, code, 10**9)) for code in settings.languages]
+    wanted = tokenizer_sample(sizes, scratch.tokenizer_sentences, scratch.tokenizer_temperature)
+    texts = (
+        text
+        for code, size, count in zip(settings.languages, sizes, wanted, strict=True)
+        for text in read_sentences(corpus, code)["text"].take(np.linspace(0, size - 1, count).astype(int)).to_pylist()
+    )
     tokenizer = train_tokenizer(texts, scratch.vocabulary, scratch.max_tokens)
     model = random_encoder(scratch, len(tokenizer), settings.seed)
     with start.local_output() as folder:
         tokenizer.save_pretrained(folder)
         model.save_pretrained(folder)
+
+
+def tokenizer_sample(sizes: list[int], total: int, temperature: float) -> list[int]:
+    """How many sentences of each language make the tokenizer: all if there are few, else by temperature.
+
+    >>> tokenizer_sample([900, 90, 10], 100, 0.0), tokenizer_sample([900, 90, 10], 2000, 0.3)
+    ([33, 33, 10], [900, 90, 10])
+    """
+    if sum(sizes) <= total:
+        return sizes
+    shares = language_shares(sizes, temperature)
+    return [min(size, max(1, round(total * share))) for size, share in zip(sizes, shares, strict=True)]

@@ -7,9 +7,10 @@ worker makes the vectors of one language from its blocks. What is written is not
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,8 +24,6 @@ from babelray.storage import Place
 from babelray.text.corpus import Block, blocks, read_block, read_vocabulary
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from babelray.extraction.language import LanguageExtraction
     from babelray.extraction.occurrences import Batch
     from babelray.recipe import Recipe
@@ -206,29 +205,23 @@ def write_vectors(
 ) -> None:
     """The vectors of a language from its blocks, which are then deleted."""
     from safetensors import safe_open
+    from safetensors.torch import load_file
 
     statistics: Counter[str] = Counter()
-    places = [plan.block(code, number) for number in range(count)]
-    for place in places:
-        with place.local_input() as path, safe_open(path, "pt") as file:
-            statistics.update(json.loads(file.metadata()["counts"]))
-
-    def read() -> Iterator[dict[str, Tensor]]:
-        from safetensors.torch import load_file
-
-        for place in places:
-            with place.local_input() as path:
-                yield load_file(path)
-
-    try:
-        for one in language.reader.layers:
-            vectors = language.combine(read, one, lambda occurrences: advance(0))
-            if one == language.layer:
-                vectors.save(plan.vectors(code))
-                statistics["vectors"] = len(vectors)
-            if plan.settings.extract.also_layers:
-                vectors.save(plan.vectors(code, one))
-    except BabelrayError as error:
-        raise type(error)(f"{code}: {error.problem}", error.remedy) from error
+    with contextlib.ExitStack() as stack:  # on S3 each is fetched once, however often it is read
+        paths = [stack.enter_context(plan.block(code, number).local_input()) for number in range(count)]
+        for path in paths:
+            with safe_open(path, "pt") as file:
+                statistics.update(json.loads(file.metadata()["counts"]))
+        try:
+            for layer in language.reader.layers:
+                vectors = language.combine(lambda: map(load_file, paths), layer, lambda occurrences: advance(0))
+                if layer == language.layer:
+                    vectors.save(plan.vectors(code))
+                    statistics["vectors"] = len(vectors)
+                if plan.settings.extract.also_layers:
+                    vectors.save(plan.vectors(code, layer))
+        except BabelrayError as error:
+            raise type(error)(f"{code}: {error.problem}", error.remedy) from error
     plan.notes(code).write_json(statistics)
     (plan.out / "work" / "blocks" / code).delete()

@@ -205,12 +205,10 @@ def _text_bytes(words: list[bytes], rows_ND: NDArray[np.float32]) -> bytes:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    # From buffers, since pa.array() would import pandas.
-    values = pa.Array.from_buffers(pa.float32(), rows_ND.size, [None, pa.py_buffer(rows_ND)])
-    ends = np.arange(0, rows_ND.size + 1, rows_ND.shape[1], dtype=np.int32)
-    ends = pa.Array.from_buffers(pa.int32(), len(ends), [None, pa.py_buffer(ends)])
-    lines = pc.binary_join(pa.ListArray.from_arrays(ends, pc.cast(values, pa.string())), " ")
-    return b"".join([b"%b %b\n" % (word, line.as_buffer()) for word, line in zip(words, lines, strict=True)])
+    values = pc.cast(pa.array(rows_ND.reshape(-1)), pa.string())
+    offsets = np.arange(0, rows_ND.size + 1, rows_ND.shape[1], dtype=np.int32)
+    lines = pc.cast(pc.binary_join(pa.ListArray.from_arrays(offsets, values), " "), pa.binary())
+    return b"".join([b"%b %b\n" % pair for pair in zip(words, lines.to_pylist(), strict=True)])
 
 
 def _text_blocks(stream: IO[bytes], place: Place) -> Iterator[Rows]:
@@ -229,7 +227,8 @@ def _text_blocks(stream: IO[bytes], place: Place) -> Iterator[Rows]:
         lines = len(rows[0]) if rows else block.count(b"\n")
         rows = rows or _parse_lines(block, dimension, place, line)
         found, line = found + len(rows[0]), line + lines
-        yield rows
+        if rows[0]:
+            yield rows
     if header:
         _check_number(header[0], found, place)
 

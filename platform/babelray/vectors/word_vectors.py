@@ -55,17 +55,24 @@ class WordVectors:
 
     def save(self, place: Place) -> None:
         """Write a folder; the vocabulary, written last, marks it complete."""
-        with place.local_output() as folder:
-            save_file({"vectors": self.matrix.contiguous()}, folder / MATRIX)
-        rows = (f"{word}\t{count}\n" for word, count in zip(self.words, self.counts, strict=True))
-        (place / VOCABULARY).write_text("".join(rows))
+        rows = "".join(f"{word}\t{count}\n" for word, count in zip(self.words, self.counts, strict=True))
+        if rows.count("\t") + rows.count("\n") > 2 * len(self):
+            word = next(word for word in self.words if "\t" in word or "\n" in word)
+            raise DataError(f"the word {word!r} cannot be saved", "A word must not hold a tab or a line break.")
+        with (place / MATRIX).writing() as file:  # not in place: another process may have the old file mapped
+            save_file({"vectors": self.matrix.contiguous()}, file)
+        (place / VOCABULARY).write_text(rows)
 
     @classmethod
     def load(cls, place: Place) -> WordVectors:
-        with place.local_input() as folder:
-            matrix = load_file(folder / MATRIX)["vectors"]
-        rows = [line.split("\t") for line in (place / VOCABULARY).read_text().split("\n") if line]
-        return cls([word for word, _ in rows], matrix, [int(count) for _, count in rows])
+        """Read a folder. A local matrix is mapped into memory: its rows are read when they are used."""
+        with (place / MATRIX).local_input() as file:
+            matrix = load_file(file)["vectors"]
+        cells = (place / VOCABULARY).read_text().replace("\n", "\t").split("\t")
+        try:
+            return cls(cells[:-1:2], matrix, list(map(int, cells[1::2])))
+        except (ValueError, DataError) as error:
+            raise DataError(f"{place / VOCABULARY} is damaged ({error})", "Make the artifact again.") from error
 
     @staticmethod
     def is_complete(place: Place) -> bool:

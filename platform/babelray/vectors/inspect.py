@@ -1,0 +1,92 @@
+"""What is in the static vectors of an artifact: the neighbours of a word, and files for other programs."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from babelray.errors import ArtifactError, DataError
+from babelray.stages.artifact import Artifact
+from babelray.storage import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from babelray.vectors.word_vectors import WordVectors
+
+FOLDER = "vectors"
+
+
+def show_neighbours(place: str, code: str, word: str, count: int, console: Console) -> None:
+    """Print the words of a language whose vectors are nearest to that of a word."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from babelray.vectors.word_vectors import WordVectors
+
+    artifact = _artifact(place)
+    _check_languages([code], artifact)
+    vectors = WordVectors.load(artifact.place / FOLDER / code)
+    table = Table("word", box=None, pad_edge=False)
+    table.add_column("cosine", justify="right")
+    for neighbour, cosine in neighbours(vectors, word, count):
+        table.add_row(Text(neighbour), f"{cosine:.3f}")
+    console.print(table)
+
+
+def neighbours(vectors: WordVectors, word: str, count: int) -> list[tuple[str, float]]:
+    """The nearest other words by cosine, best first; an error with the nearest spellings if the word is not there."""
+    from babelray.vectors.retrieval import nearest
+
+    if word not in vectors.position:
+        spellings = difflib.get_close_matches(word.lower(), vectors.words, n=5)
+        raise DataError(f"there is no vector of {word!r}", f"Near it are: {', '.join(spellings)}." if spellings else "")
+    own = vectors.position[word]
+    scores, positions = nearest(vectors.matrix[own : own + 1], vectors.matrix, count + 1)
+    found = zip(positions[0].tolist(), scores[0].tolist(), strict=True)
+    return [(vectors.words[i], score) for i, score in found if i != own][:count]
+
+
+def export(place: str, out: str, codes: Sequence[str], ending: str, console: Console) -> None:
+    """Write `<language>.<ending>` for these languages, or for all if none are named."""
+    from babelray.progress import Progress
+    from babelray.vectors.formats import write_vectors
+    from babelray.vectors.word_vectors import WordVectors
+
+    artifact = _artifact(place)
+    _check_languages(codes, artifact)
+    codes = codes or languages(artifact)
+    with Progress(console, "export") as progress:
+        for done, code in enumerate(codes):
+            progress.update(done, len(codes), "languages", code)
+            vectors = WordVectors.load(artifact.place / FOLDER / code)
+            file = Place.parse(out) / f"{code}.{ending}"
+            write_vectors(vectors, file)
+            size = f"{len(vectors):,} words, {vectors.dimension} dimensions"
+            console.print(f"{code}: {size} → {file}", highlight=False, markup=False, soft_wrap=True)
+        progress.update(len(codes), len(codes), "languages")
+
+
+def languages(artifact: Artifact) -> list[str]:
+    """The languages of which an artifact holds vectors, by its manifest."""
+    parts = (name.split("/") for name in artifact.manifest["files"])
+    return sorted({code for folder, code, *_ in (part for part in parts if len(part) > 2) if folder == FOLDER})
+
+
+def _artifact(place: str) -> Artifact:
+    artifact = Artifact.load(Place.parse(place))
+    if artifact is None:
+        raise ArtifactError(f"there is no artifact at {place}", "Name a folder under runs/extract or runs/align.")
+    if not languages(artifact):
+        problem = f"{place} holds no vectors: it is of the stage {artifact.manifest['stage']}"
+        raise ArtifactError(problem, "Name a folder under runs/extract or runs/align.")
+    return artifact
+
+
+def _check_languages(codes: Sequence[str], artifact: Artifact) -> None:
+    there = languages(artifact)
+    for code in codes:
+        if code not in there:
+            raise DataError(f"{artifact.place} has no vectors of language {code!r}", f"It has: {', '.join(there)}.")
