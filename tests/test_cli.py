@@ -14,7 +14,8 @@ def failed(process, *expected: str) -> None:
 
 
 @pytest.mark.parametrize("command", [[], ["run"], ["corpus"], ["extract"], ["align"], ["pretrain"], ["evaluate"],
-                                     ["report"], ["languages"], ["doctor"], ["dashboard"]])  # fmt: skip
+                                     ["report"], ["vectors"], ["vectors", "neighbours"], ["vectors", "export"],
+                                     ["languages"], ["doctor"], ["dashboard"]])  # fmt: skip
 def test_help_of_every_command(babelray, command: list[str]) -> None:
     process = babelray(*command, "--help")
     assert process.returncode == 0 and "Usage" in process.stdout

@@ -165,6 +165,8 @@ def test_words_with_spaces_as_in_glove(tmp_path: Path) -> None:
     vectors = read_vectors(place_of(tmp_path, "v.txt", b"the 0.1 0.2\n. . 0.3 0.4\nat name@domain.com 0.5 0.6\n\n"))
     assert vectors.words == ["the", ". .", "at name@domain.com"]
     assert torch.equal(vectors.matrix, torch.tensor([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]]))
+    vectors = read_vectors(place_of(tmp_path, "v.txt", b"2 2\na b 0.1 0.2\nc d 0.3 0.4\n"))
+    assert vectors.words == ["a b", "c d"] and torch.equal(vectors.matrix, torch.tensor([[0.1, 0.2], [0.3, 0.4]]))
 
 
 @pytest.mark.parametrize("name", ["v.vec", "v.vec.gz", "v.bin"])
@@ -196,7 +198,13 @@ def test_no_more_is_read_than_the_limit_needs(tmp_path: Path, name: str, monkeyp
         (b"a 1 2\nb 3 four\n", "line 2: 'four' is not a number"),
         (b"a 1 2\nb 3 0.1.2\n", "line 2: '0.1.2' is not a number"),
         (b"a 1 2\nb 3 0.1x\n", "line 2: '0.1x' is not a number"),
+        (b"a 1 2\nb 3 0.1:\n", "line 2: '0.1:' is not a number"),
+        (b"a 1 2\nb 3 0,5\n", "line 2: '0,5' is not a number"),
+        (b"a 1 2\nb 3 0.123456:\n", "line 2: '0.123456:' is not a number"),
         (b"a 1 2\nb 3 -\n", "line 2: '-' is not a number"),
+        (b"a 1 2\nb 1\n5 1 2 3\n", "line 2: 1 values instead of 2"),
+        (b"2 2\na 5 0.1 0.2\nb 6 0.3 0.4\n", "line 2: 3 values instead of 2"),
+        (b"a 1 2 3\nb 1\n5 2\n", "line 2: 1 values instead of 3"),
         (b"a 1 2\nb 3 nan\n", "line 2: a value is not finite"),
         (b"a 1 2\nb 3 1e39\n", "line 2: a value is not finite"),
         (b"word\n", "line 1: no values"),

@@ -86,7 +86,7 @@ class Contexts:
             context_WD, sizes_W = sums_BD[batch.row_W], sizes_B[batch.row_W]
         counting = self._counting(batch).to(sizes_W.device) & (sizes_W > 0)  # a word alone has no context
         contexts = (context_WD[counting] / sizes_W[counting].unsqueeze(1)).cpu()
-        if contexts.abs().max() > LARGEST_HALF if len(contexts) else False:
+        if len(contexts) and contexts.abs().max() > LARGEST_HALF:
             raise DataError("the encoder's vectors are too large for half precision", "Choose another extract.layer.")
         self._words.append(batch.word_W.cpu()[counting.cpu()])
         self._contexts.append(contexts.half())
