@@ -25,7 +25,7 @@ def test_links_lead_somewhere(document: Path) -> None:
         assert (document.parent / target).exists(), target
 
 
-RUNNABLE = [line for line in LINES if line.startswith("babelray") and not {"dashboard", "inspect"} & set(line.split())]
+RUNNABLE = [line for line in LINES if line.startswith("babelray") and "dashboard" not in line.split()]
 
 
 @pytest.mark.parametrize("line", RUNNABLE)
@@ -34,7 +34,10 @@ def test_babelray_commands_run(babelray, line: str) -> None:
     if arguments[0] == "run" and "--dry-run" not in arguments:
         arguments.append("--dry-run")  # accepted and planned; running it takes minutes
     process = babelray(*arguments)
-    assert process.returncode == 0, process.stderr
+    if "FINGERPRINT" in line:
+        assert "there is no artifact at" in process.stderr, "accepted, but for the place that stands for yours"
+    else:
+        assert process.returncode == 0, process.stderr
 
 
 @pytest.mark.parametrize("block", re.findall(r"```yaml\n(.*?)```", README, re.DOTALL))

@@ -12,13 +12,13 @@ from babelray.vectors.formats import read_vectors
 from babelray.vectors.inspect import export, neighbours, show_neighbours
 from babelray.vectors.word_vectors import WordVectors
 
-ENGLISH = WordVectors(["cat", "kitten", "dog", "[bold]", "car"], torch.eye(5), [5, 4, 3, 2, 1])
+ENGLISH = WordVectors(["cat", "kitten", "dog", "[bold]", "car", "far"], torch.eye(6), [6, 5, 4, 3, 2, 1])
 
 
 @pytest.fixture
 def artifact(tmp_path: Path) -> str:
     place = Place.parse(tmp_path / "runs/align/abc")
-    matrix = torch.tensor([[1, 0.0], [3, 4], [0, 2], [-1, 0], [6, 1]])
+    matrix = torch.tensor([[1, 0.0], [3, 4], [0, 2], [-1, 0], [6, 1], [-9, -7]])  # their mean is zero
     ENGLISH.with_matrix(matrix).save(partial_of(place) / "vectors/en")
     WordVectors(["katze", "hund"], torch.eye(2), [2, 1]).save(partial_of(place) / "vectors/de")
     (partial_of(place) / "mappings/de/mapping.safetensors").write_bytes(b"x")
@@ -33,6 +33,12 @@ def test_neighbours_by_cosine_without_the_word_itself(artifact: str) -> None:
     assert lines == [["word", "cosine"], ["car", "0.986"], ["kitten", "0.600"], ["dog", "0.000"]]
 
 
+def test_what_all_vectors_share_does_not_count() -> None:
+    matrix = torch.tensor([[1, 0.0], [3, 4], [0, 2], [-1, 0], [6, 1], [-9, -7]])
+    far = neighbours(ENGLISH.with_matrix(matrix + 1000), "cat", 5)
+    assert [word for word, _ in far] == [word for word, _ in neighbours(ENGLISH.with_matrix(matrix), "cat", 5)]
+
+
 def test_as_many_neighbours_as_there_are_and_words_that_look_like_markup(artifact: str) -> None:
     output = io.StringIO()
     show_neighbours(artifact, "en", "cat", 99, Console(file=output, width=80))
@@ -40,8 +46,8 @@ def test_as_many_neighbours_as_there_are_and_words_that_look_like_markup(artifac
 
 
 def test_a_word_with_twins_is_not_its_own_neighbour() -> None:
-    twins = ENGLISH.with_matrix(torch.ones(5, 2))
-    assert sorted(word for word, _ in neighbours(twins, "car", 4)) == ["[bold]", "cat", "dog", "kitten"]
+    twins = ENGLISH.with_matrix(torch.ones(6, 2))
+    assert sorted(word for word, _ in neighbours(twins, "car", 5)) == ["[bold]", "cat", "dog", "far", "kitten"]
     assert len(neighbours(twins, "cat", 2)) == 2
 
 
@@ -61,7 +67,7 @@ def test_export(artifact: str, tmp_path: Path, ending: str) -> None:
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [f"de.{ending}", f"en.{ending}"]
     vectors = read_vectors(Place.parse(tmp_path / f"out/en.{ending}"))
     assert vectors.words == ENGLISH.words and vectors.matrix[1].tolist() == [3, 4]
-    assert f"en: 5 words, 2 dimensions → {tmp_path}/out/en.{ending}" in output.getvalue()
+    assert f"en: 6 words, 2 dimensions → {tmp_path}/out/en.{ending}" in output.getvalue()
 
 
 def test_export_of_some_languages(artifact: str, tmp_path: Path) -> None:

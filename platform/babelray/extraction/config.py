@@ -44,6 +44,8 @@ class ExtractConfig(Config):
     also_layers: list[int] | Literal["all"] = Field(default_factory=list)
     """`aggregate` and `isolated`: further layers in the same pass, written beside as `layer-N/`."""
     x2static: X2StaticConfig = X2StaticConfig()
+    min_count: int = Field(1, ge=1)
+    """Words that occur less often in the corpus get no vector; those of rare words are mostly noise."""
     remove_dimensions: int = Field(0, ge=0)
     """Rogue dimensions that are set to zero (Timkey and van Schijndel, 2021), counted from the largest."""
     standardise: bool = False

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from babelray.ahead import ahead
 from babelray.config import Config
-from babelray.errors import BabelrayError
+from babelray.errors import BabelrayError, DataError
 from babelray.extraction.config import ExtractConfig
 from babelray.stages.stage import Job, Stage
 from babelray.storage import Place
@@ -95,17 +95,25 @@ class Plan:
     def language(self, code: str, encoder: OpenEncoder) -> LanguageExtraction:
         from babelray.extraction.language import LanguageExtraction
 
-        words, settings = read_vocabulary(self.corpus, code), self.settings
+        settings = self.settings
         return LanguageExtraction(
-            settings.extract, encoder.reader, encoder.tokenizer, words, encoder.layer, settings.seed
+            settings.extract, encoder.reader, encoder.tokenizer, self.words(code), encoder.layer, settings.seed
         )
+
+    def words(self, code: str) -> dict[str, int]:
+        """The words that are to have a vector, with their counts."""
+        least = self.settings.extract.min_count
+        words = {word: count for word, count in read_vocabulary(self.corpus, code).items() if count >= least}
+        if not words:
+            raise DataError(f"{code}: no word occurs {least} times", "Lower extract.min_count.")
+        return words
 
     def blocks(self, code: str) -> list[Block]:
         """Blocks of the text; or of the vocabulary, if words are encoded alone."""
         config = self.settings.extract
         if config.method != "isolated":
             return blocks(self.corpus, code, config.block_sentences)
-        words = len(read_vocabulary(self.corpus, code))
+        words = len(self.words(code))
         starts = range(0, words, config.block_sentences)
         return [Block(self.corpus, 0, start, min(config.block_sentences, words - start)) for start in starts]
 

@@ -37,14 +37,18 @@ def show_neighbours(place: str, code: str, word: str, count: int, console: Conso
 
 
 def neighbours(vectors: WordVectors, word: str, count: int) -> list[tuple[str, float]]:
-    """The nearest other words by cosine, best first; an error with the nearest spellings if the word is not there."""
+    """The nearest other words by cosine, best first; an error with the nearest spellings if the word is not there.
+
+    The mean of all words is taken away first: what all vectors share would make any two words look alike.
+    """
     from babelray.vectors.retrieval import nearest
 
     if word not in vectors.position:
         spellings = difflib.get_close_matches(word.lower(), vectors.words, n=5)
         raise DataError(f"there is no vector of {word!r}", f"Near it are: {', '.join(spellings)}." if spellings else "")
     own = vectors.position[word]
-    scores, positions = nearest(vectors.matrix[own : own + 1], vectors.matrix, count + 1)
+    centred = vectors.matrix - vectors.matrix.mean(0)
+    scores, positions = nearest(centred[own : own + 1], centred, count + 1)
     found = zip(positions[0].tolist(), scores[0].tolist(), strict=True)
     return [(vectors.words[i], score) for i, score in found if i != own][:count]
 
