@@ -25,6 +25,17 @@ def test_published_whole_with_a_manifest(tmp_path: Path) -> None:
     assert sorted(p.name for p in (tmp_path / "corpus").iterdir()) == ["abc"]
 
 
+def test_what_a_killed_writer_left_is_not_published(tmp_path: Path) -> None:
+    place = Place.parse(tmp_path / "corpus" / "abc")
+    with (partial_of(place) / "data" / "x.txt").writing() as unfinished:
+        unfinished.write_text("hal")
+        left = unfinished.name
+        Path(unfinished).with_name(f".y.txt.{left[-8:]}").write_text("f")
+    (partial_of(place) / "data" / ".hidden").write_text("on purpose")
+    publish(place, DESCRIPTION)
+    assert place.files() == ["data/.hidden", "data/x.txt", MANIFEST]
+
+
 def test_absent_until_published(tmp_path: Path) -> None:
     place = Place.parse(tmp_path / "corpus" / "abc")
     (partial_of(place) / "x").write_text("half")

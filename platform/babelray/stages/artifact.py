@@ -85,6 +85,7 @@ def partial_of(place: Place) -> Place:
 def publish(place: Place, manifest: dict[str, Any]) -> Artifact:
     """Make what lies in the partial folder the artifact, with its manifest, in one step."""
     partial = partial_of(place)
+    partial.sweep()
     sizes = partial.sizes()
     files = {n: {"bytes": sizes[n], "digest": (partial / n).digest()} for n in sorted(sizes) if n != MANIFEST}
     manifest = {"format": FORMAT, **manifest, "files": files}

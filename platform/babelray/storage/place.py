@@ -12,6 +12,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 import uuid
@@ -24,6 +25,8 @@ from typing import Any, BinaryIO
 from babelray.errors import DataError, StorageError
 from babelray.storage import hub, s3
 
+_UNFINISHED = re.compile(r"(^|/)\.[^/]+\.[0-9a-f]{8}$")
+"""Names that `writing` gives files until they are whole."""
 STARTER = Path(__file__).resolve().parent.parent / "starter"
 
 
@@ -219,6 +222,12 @@ class Place:
                 shutil.rmtree(self.path)
             else:
                 self.path.unlink(missing_ok=True)
+
+    def sweep(self) -> None:
+        """Delete what writers that were killed left below this folder; nobody may be writing here."""
+        for name in self.files():
+            if _UNFINISHED.search(name):
+                (self / name).delete()
 
     def move_to(self, target: Place, last: str) -> None:
         """Give this folder another name, so that `last`, the file that marks it complete, is never there too early.
