@@ -107,7 +107,8 @@ def test_a_whole_run_on_s3(babelray, recipe_file, server: dict[str, str], tmp_pa
     for file in STARTER.rglob("*.txt"):
         if file.stem in ("en", "de"):
             Place.parse(f"s3://bucket/starter/{file.parent.name}/{file.name}").write_bytes(file.read_bytes())
-    corpus = ["corpus.text=s3://bucket/starter/text/{lang}.txt", "corpus.parallel=s3://bucket/starter/text/{lang}.txt"]
+    text = "s3://bucket/starter/text/{lang}.txt"
+    corpus = [f'corpus.text={{path: "{text}", format: sentences}}', f"corpus.parallel={text}"]
     arguments = [str(recipe_file()), "languages=[en, de]", "storage=s3://bucket/runs", *corpus]
     process: subprocess.CompletedProcess[str] = babelray("run", *arguments, cwd=tmp_path, **server)
     assert process.returncode == 0, process.stdout + process.stderr
