@@ -6,22 +6,44 @@ quarter of the training dictionary decides, so that the test pairs stay unseen.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
 
 from babelray.evaluation.bli import bli
-from babelray.mapping.procrustes import Procrustes
-from babelray.vectors.word_vectors import WordVectors
+from babelray.mapping.linear import LinearMapping
+
+if TYPE_CHECKING:
+    from babelray.mapping.linear import Dictionary
+    from babelray.vectors.word_vectors import WordVectors
 
 
-def compare(source: WordVectors, target: WordVectors, pairs: list[tuple[str, str]]) -> dict[str, Any]:
-    """Fit on three quarters of the pairs and judge both versions on the rest, by mean reciprocal rank."""
+def compare(
+    source: WordVectors,
+    hub: WordVectors,
+    pairs: list[tuple[str, str]],
+    fit: Callable[[Dictionary], LinearMapping],
+) -> dict[str, Any]:
+    """Fit on three quarters of the pairs and judge both versions on the rest, by mean reciprocal rank.
+
+    `hub` is as all languages see it; `fit` gives a mapping into its space.
+    """
     fitted = [pair for number, pair in enumerate(pairs) if number % 4]
     seen = {word for word, _ in fitted}
     judged = [pair for number, pair in enumerate(pairs) if not number % 4 and pair[0] not in seen]
-    rows = [(source.position[a], target.position[b]) for a, b in fitted]
-    mapped = Procrustes.fit(source.matrix, target.matrix, rows).transform(source.matrix)
-    raw = Procrustes.identity(source.matrix).transform(source.matrix)
+    versions = {"map": fit(positions(source, hub, fitted)), "raw": LinearMapping.identity(source.matrix)}
     scores = {
-        name: bli(source.with_matrix(matrix), target, judged)["mrr"] for name, matrix in (("map", mapped), ("raw", raw))
+        name: bli(source.with_matrix(mapping.transform(source.matrix)), hub, judged)["mrr"]
+        for name, mapping in versions.items()
     }
     return {"mapped": scores["map"] >= scores["raw"], "mrr_mapped": scores["map"], "mrr_raw": scores["raw"]}
+
+
+def positions(source: WordVectors, target: WordVectors, pairs: list[tuple[str, str]]) -> Dictionary:
+    """Pairs of words as pairs of positions; those with a word that is not there are left out."""
+    found = [
+        (source.position[a], target.position[b]) for a, b in pairs if a in source.position and b in target.position
+    ]
+    rows, columns = zip(*found, strict=True) if found else ((), ())
+    return torch.tensor(rows, dtype=torch.long), torch.tensor(columns, dtype=torch.long)

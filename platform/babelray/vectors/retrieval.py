@@ -42,6 +42,11 @@ def nearest(queries_ND: Tensor, keys_MD: Tensor, n: int = 1, csls: int = 0, tile
     return torch.cat(scores), torch.cat(positions)
 
 
+def nearest_by_product(queries_ND: Tensor, keys_MD: Tensor, n: int, tile: int = 4096) -> Tensor:
+    """Positions (N, n) of the keys with the largest inner product, best first; lengths count."""
+    return torch.cat([(block_BD @ keys_MD.T).topk(n).indices for block_BD in queries_ND.split(tile)])
+
+
 def _mean_nearest(rows_MD: Tensor, others_ND: Tensor, k: int, tile: int) -> Tensor:
     k = min(k, len(others_ND))
     return torch.cat([(block @ others_ND.T).topk(k).values.mean(1) for block in rows_MD.split(tile)])
