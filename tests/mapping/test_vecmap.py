@@ -79,7 +79,8 @@ def test_unsupervised() -> None:
     x, z = world(noise=0.02)
     right = similarity_dictionary(unit_centred(x)[0], unit_centred(z)[0])
     assert (right[0] == right[1]).float().mean() > 0.2, "many of the first pairs are right"
-    assert accuracy(vecmap(x, z, None, VecMapConfig(patience=5)), x, z) > 0.9
+    for reweight in ("symmetric", "source"):
+        assert accuracy(vecmap(x, z, None, VecMapConfig(patience=5, reweight=reweight)), x, z) > 0.9
 
 
 def test_the_same_seed_gives_the_same_dictionary() -> None:

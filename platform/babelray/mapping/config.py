@@ -14,8 +14,8 @@ class VecMapConfig(Config):
 
     self_learning: bool = True
     """Whether the dictionary is only where to start; without it the mapping is supervised."""
-    reweight: Literal["symmetric", "source", "none"] = "symmetric"
-    """Which side gets the correlations as weights."""
+    reweight: Literal["symmetric", "source", "none"] = "source"
+    """Which side gets the correlations as weights; `symmetric`, as published, is for two languages by themselves."""
     dimensions: int | None = Field(None, ge=1)
     """Dimensions to keep, those that correlate most first; null for all."""
     cutoff: int = Field(20_000, ge=2)
@@ -55,8 +55,7 @@ class AlignConfig(Config):
     ridge: float = Field(0.0, ge=0)
     """`least-squares`: how strongly large weights are held down."""
     rcsls: RcslsConfig = RcslsConfig()
-    vecmap: VecMapConfig = VecMapConfig(reweight="source")
-    """To share the hub's space with all other languages, the language alone may be re-weighted."""
+    vecmap: VecMapConfig = VecMapConfig()
     min_pairs: int = Field(8, ge=4)
     """With fewer dictionary pairs in both vocabularies a language keeps its own space, and the run says so."""
     select: bool = True
