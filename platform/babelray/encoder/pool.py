@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from babelray.encoder.layers import longest_input
+
 if TYPE_CHECKING:
     from torch import Tensor
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerBase
+
+    from babelray.encoder.layers import LayerReader
 
 
 def mean_pool(hidden_BTD: Tensor, mask_BT: Tensor) -> Tensor:
@@ -39,27 +43,21 @@ def token_budget_batches(lengths: Sequence[int], budget: int) -> Iterator[list[i
         yield batch
 
 
-def hidden_states(model: PreTrainedModel, ids_BT: Tensor, mask_BT: Tensor, layer: int) -> Tensor:
-    """The vectors of one layer; 0 is the embedding layer."""
-    output = model(input_ids=ids_BT, attention_mask=mask_BT, output_hidden_states=True)
-    return output.hidden_states[layer]
-
-
 @torch.inference_mode()
 def encode_sentences(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], layer: int, batch_tokens: int
+    reader: LayerReader, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], batch_tokens: int
 ) -> Tensor:
-    """Mean-pooled vectors (N, D) of sentences at a layer; special tokens are left out of the mean."""
-    longest = model.config.max_position_embeddings - 2
+    """Mean-pooled vectors (N, D) of sentences at the reader's highest layer; special tokens are not in the mean."""
+    longest = longest_input(reader.model, tokenizer)
     encoded = tokenizer(list(texts), truncation=True, max_length=longest, return_special_tokens_mask=True)
     lengths = [len(ids) for ids in encoded["input_ids"]]
-    result = torch.empty(len(texts), model.config.hidden_size)
+    result = torch.empty(len(texts), reader.model.config.hidden_size)
     for batch in token_budget_batches(lengths, batch_tokens):
         padded = tokenizer.pad(
             {key: [encoded[key][i] for i in batch] for key in ("input_ids", "attention_mask", "special_tokens_mask")},
             return_tensors="pt",
         )
-        hidden_BTD = hidden_states(model, padded["input_ids"], padded["attention_mask"], layer)
+        hidden_BTD = reader(padded["input_ids"], padded["attention_mask"])[reader.layers[-1]]
         pooled = padded["attention_mask"].bool() & ~padded["special_tokens_mask"].bool()
         result[batch] = mean_pool(hidden_BTD, pooled)
     return result

@@ -9,9 +9,10 @@ The steps (Artetxe, Labaka and Agirre, 2018a), with X and Z the vectors of the d
     4  de-whiten       X ← X Uᵀ Wx⁻¹ U,  Z ← Z Vᵀ Wz⁻¹ V
     5  keep the first dimensions, which correlate most
 
-Self-learning (Artetxe et al., 2018b): rotate (step 2 alone) by the dictionary, induce a new dictionary from the most
-frequent words by CSLS in both directions, and again; each cell of the similarity matrix is kept with a probability
-that starts at 0.1 and doubles when the objective stalls; when it has stalled with all cells kept, map by all steps.
+Self-learning (Artetxe et al., 2018b): rotate by the dictionary (step 2 alone, which is Procrustes), induce a new
+dictionary from the most frequent words by CSLS in both directions, and again; each cell of the similarity matrix is
+kept with a probability that starts at 0.1 and doubles when the objective stalls; when it has stalled with all cells
+kept, map by all steps.
 Without any dictionary the first one comes from the words' own similarity distributions: two words that translate
 each other have, sorted, about the same similarities to all other words of their languages.
 
@@ -27,10 +28,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import torch
-from torch.nn import functional
 
 from babelray.mapping.induction import induce
 from babelray.mapping.linear import Dictionary, LinearMapping, unit_centred
+from babelray.mapping.procrustes import rotation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,12 +47,6 @@ class Steps:
 
     source_DE: Tensor
     target_DE: Tensor
-
-
-def rotate(x_PD: Tensor, z_PD: Tensor) -> Steps:
-    """Step 2 alone: each side into the basis in which the two correlate."""
-    u_DD, _, vt_DD = torch.linalg.svd((x_PD.T @ z_PD).double())
-    return Steps(u_DD.to(x_PD.dtype), vt_DD.T.to(x_PD.dtype))
 
 
 def all_steps(
@@ -106,14 +101,8 @@ def self_learn(
     source_P, target_P = dictionary
     while iteration < config.max_iterations:
         iteration += 1
-        steps = rotate(x_ND[source_P], z_MD[target_P])
-        found = induce(
-            functional.normalize(x_cut @ steps.source_DE),
-            functional.normalize(z_cut @ steps.target_DE),
-            config.csls,
-            keep,
-            generator,
-        )
+        turned_ND = x_cut @ rotation(x_ND[source_P], z_MD[target_P])
+        found = induce(turned_ND, z_cut, config.csls, keep, generator)
         source_P, target_P = found.source_P, found.target_P
         advance(iteration, keep, found.objective)
         if found.objective - best > config.threshold:

@@ -40,7 +40,7 @@ class AlignStage(Stage[Settings]):
         raw = [code for code, outcome in outcomes.items() if not outcome["mapped"] and code != settings.hub]
         if raw:
             job.say(f"left as extracted, since no mapping did better on held-back pairs: {', '.join(raw)}")
-        (job.out / "outcomes").delete()
+        (job.out / "work").delete()
         return {"languages": len(outcomes), "mapped": len(outcomes) - 1 - len(raw), "by_language": outcomes}
 
 
@@ -53,7 +53,7 @@ def _align(code: str, settings: Settings, extracted: Place, corpus: Place, out: 
     from babelray.mapping.selection import compare, positions
     from babelray.vectors.word_vectors import WordVectors
 
-    config, done = settings.align, out / "outcomes" / f"{code}.json"
+    config, done = settings.align, out / "work" / f"{code}.json"
     if done.exists():
         return done.read_json()
     source = WordVectors.load(extracted / "vectors" / code)

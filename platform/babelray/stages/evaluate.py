@@ -66,6 +66,7 @@ def averages(scores: dict[str, dict[str, Any]]) -> dict[str, float]:
 
 def _encoder_scores(settings: Settings, others: list[str], encoder: Place, corpus: Place) -> dict[str, Any]:
     """Sentence retrieval, and translation of words that are encoded alone."""
+    from babelray.encoder.layers import LayerReader
     from babelray.encoder.load import load_encoder, load_tokenizer, resolve_layer
     from babelray.encoder.pool import encode_sentences
     from babelray.evaluation.bli import bli
@@ -75,10 +76,10 @@ def _encoder_scores(settings: Settings, others: list[str], encoder: Place, corpu
 
     with encoder.local_input() as folder:
         tokenizer, model = load_tokenizer(str(folder)), load_encoder(str(folder))
-    layer = resolve_layer(settings.evaluate.layer, model.config.num_hidden_layers)
+    reader = LayerReader(model, [resolve_layer(settings.evaluate.layer, model.config.num_hidden_layers)])
 
     def encode(texts: list[str]) -> Any:
-        return encode_sentences(model, tokenizer, texts, layer, settings.evaluate.batch_tokens)
+        return encode_sentences(reader, tokenizer, texts, settings.evaluate.batch_tokens)
 
     def alone(code: str, words: list[str]) -> WordVectors:
         counts = dict.fromkeys(words, 0) | read_vocabulary(corpus, code)

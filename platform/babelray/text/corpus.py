@@ -21,7 +21,7 @@ def shards(corpus: Place, code: str) -> list[Place]:
 
 
 def iter_sentences(corpus: Place, code: str) -> Iterator[pa.RecordBatch]:
-    """Sentences of a language, a few thousand at a time: document, paragraph, sentence, text, tokens."""
+    """Sentences of a language, a row group at a time: document, paragraph, sentence, text, tokens."""
     for shard in shards(corpus, code):
         yield from read_parquet(shard, SENTENCES)
 
