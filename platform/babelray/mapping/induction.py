@@ -1,108 +1,156 @@
 """Which words of two mapped vocabularies translate each other, by CSLS in both directions, from one product.
 
-The similarity of two vocabularies is computed once, tile by tile; from each tile come the neighbourhoods of both sides
-(CSLS' penalties), and the best translations of rows and of columns.
+The similarity of two vocabularies is computed once. While a block of it is in the processor's cache, the maxima are
+taken from which both sides' neighbourhoods (CSLS' penalties) follow; a second reading finds the best translations of
+rows and of columns.
 
 Stochastic dictionary induction (Artetxe et al., 2018b, section 3.3) drops every cell of the similarity matrix with
 probability 1 - p before it looks for the best of a row. Then the best that is left is, in the order of scores,
 the first that was not dropped, and its rank is geometrically distributed: P(rank = r) = p (1 - p)^(r-1). So a rank is
 drawn for each row, and no mask is ever made.
 
-Shapes: N rows, M columns, D width, B rows of a tile.
+Shapes: N source words, M target words, D width, B rows of a block, G groups of cells (see `vectors.top`), P pairs.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
+from babelray.vectors.top import GROUP, column_maxima, padded, row_maxima, top
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import Tensor
 
-TILE = 2048
-RANKS = 16
-"""Ranks that are looked for at once; rows that need a larger one are looked at alone."""
+    from babelray.vectors.top import Cells
+
+Direction = Literal["forward", "backward", "union", "mutual"]
+"""Each source word's best translation; each target word's; both, one after the other; those that are the best of
+each other."""
+
+ROWS = 512
+"""Rows of a block; a multiple of the size of a group."""
 
 
 @dataclass(frozen=True)
 class Induced:
-    """Pairs of positions, those found from the source first; `objective` is their mean similarity."""
+    """Pairs of positions, those found from the source first.
+
+    `confidence_P` is the CSLS of each pair: above 0 they are nearer to each other than to their neighbourhoods.
+    `objective` is the mean cosine of all words to their best translations, that of Artetxe et al.; nothing dropped.
+    """
 
     source_P: Tensor
     target_P: Tensor
+    confidence_P: Tensor
     objective: float
 
 
-def induce(
-    source_ND: Tensor,
-    target_MD: Tensor,
-    csls: int = 10,
-    keep: float = 1.0,
-    generator: torch.Generator | None = None,
-    direction: str = "union",
-) -> Induced:
-    """The best translation of every source word, of every target word, or of both; vectors have length 1.
-
-    The objective is that of Artetxe et al.: the mean similarity of each word to its best translation, nothing dropped.
-    """
-    similarity_NM, own_N, own_M = similarities(source_ND, target_MD, csls)
-    found: list[tuple[Tensor, Tensor]] = []
-    best: list[float] = []
-    if direction in ("forward", "union", "mutual"):
-        forward_N, value = _best(similarity_NM, own_M, keep, generator)
-        found.append((torch.arange(len(forward_N)), forward_N))
-        best.append(value)
-    if direction in ("backward", "union", "mutual"):
-        backward_M, value = _best(similarity_NM.T, own_N, keep, generator)
-        found.append((backward_M, torch.arange(len(backward_M))))
-        best.append(value)
-    source_P, target_P = (torch.cat(side) for side in zip(*found, strict=True))
-    if direction == "mutual":
-        mutual = backward_M[forward_N] == torch.arange(len(forward_N))
-        source_P, target_P = source_P[: len(forward_N)][mutual], forward_N[mutual]
-    return Induced(source_P, target_P, sum(best) / len(best))
+def induce(source_ND: Tensor, target_MD: Tensor, csls: int = 10, direction: Direction = "union") -> Induced:
+    """Translations of the words of two vocabularies whose vectors have length 1 and are in one space."""
+    return Inducer(len(source_ND), len(target_MD), csls)(source_ND, target_MD, direction=direction)
 
 
-def similarities(source_ND: Tensor, target_MD: Tensor, csls: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The cosine of every pair (N, M), and for each side the mean cosine to the `csls` nearest of the other."""
-    similarity_NM = torch.empty(len(source_ND), len(target_MD))
-    own_N = torch.zeros(len(source_ND))
-    top_KM: Tensor | None = None
-    for start in range(0, len(source_ND), TILE):
-        rows = slice(start, start + TILE)
-        tile_BM = torch.matmul(source_ND[rows], target_MD.T, out=similarity_NM[rows])
-        if not csls:
-            continue
-        own_N[rows] = tile_BM.topk(min(csls, tile_BM.shape[1])).values.mean(1)
-        columns_MB = tile_BM.T.contiguous()
-        tops_MK = columns_MB.topk(min(csls, columns_MB.shape[1])).values
-        joined_MK = tops_MK if top_KM is None else torch.cat([top_KM, tops_MK], 1)
-        top_KM = joined_MK.topk(min(csls, joined_MK.shape[1])).values
-    own_M = torch.zeros(len(target_MD)) if top_KM is None else top_KM.mean(1)
-    return similarity_NM, own_N, own_M
+class Inducer:
+    """Induces dictionaries of vocabularies of these sizes, as often as it is called, in memory that is taken once."""
+
+    def __init__(self, count: int, other_count: int, csls: int = 10) -> None:
+        self.count, self.other_count, self.csls = count, other_count, csls
+        rows, columns = padded(count), padded(other_count)
+        self.cosine_NM = torch.full((rows, columns), -torch.inf)
+        self.rows_NG = torch.empty(rows, columns // GROUP)
+        self.columns_GM = torch.empty(rows // GROUP, columns)
+        self.buffer_BM = torch.empty(min(ROWS, rows), columns)
+        self.near_N, self.near_M = torch.zeros(rows), torch.zeros(columns)
+        """Half of CSLS' penalties: half the mean cosine of a word to its nearest of the other side."""
+
+    def __call__(
+        self,
+        source_ND: Tensor,
+        target_MD: Tensor,
+        keep: float = 1.0,
+        generator: torch.Generator | None = None,
+        direction: Direction = "union",
+    ) -> Induced:
+        """Induce a dictionary; every cell is kept with probability `keep`."""
+        self._multiply(source_ND, target_MD)
+        if self.csls:
+            self._penalise()
+        forward_N, first_N = _choose(self.rows_NG[: self.count], self._forward, self.other_count, keep, generator)
+        backward_M, first_M = _choose(self._column_maxima(), self._backward, self.count, keep, generator)
+        own_N, own_M = torch.arange(self.count), torch.arange(self.other_count)
+        mutual_N = backward_M[forward_N] == own_N
+        source_P, target_P = {
+            "forward": (own_N, forward_N),
+            "backward": (backward_M, own_M),
+            "union": (torch.cat([own_N, backward_M]), torch.cat([forward_N, own_M])),
+            "mutual": (own_N[mutual_N], forward_N[mutual_N]),
+        }[direction]
+        confidence_P = 2 * (self.cosine_NM[source_P, target_P] - self.near_N[source_P] - self.near_M[target_P])
+        objective = (self.cosine_NM[own_N, first_N].mean() + self.cosine_NM[first_M, own_M].mean()) / 2
+        return Induced(source_P, target_P, confidence_P, objective.item())
+
+    def _multiply(self, source_ND: Tensor, target_MD: Tensor) -> None:
+        """The cosine of every pair, and the maxima of rows and columns."""
+        self.near_N.zero_()
+        self.near_M.zero_()
+        for rows, groups in self._blocks():
+            block_BM, own_BD = self.cosine_NM[rows], source_ND[rows]
+            torch.matmul(own_BD, target_MD.T, out=block_BM[: len(own_BD), : self.other_count])
+            row_maxima(block_BM, out=self.rows_NG[rows])
+            column_maxima(block_BM, out=self.columns_GM[groups])
+
+    def _penalise(self) -> None:
+        """The penalties, and the maxima of rows and columns when every word of the other side has its own."""
+        count, other_count = min(self.csls, self.other_count), min(self.csls, self.count)
+        near_N = top(self.rows_NG[: self.count], self._forward, count)[0].mean(1) / 2
+        near_M = top(self._column_maxima(), self._backward, other_count)[0].mean(1) / 2
+        self.near_N[: self.count], self.near_M[: self.other_count] = near_N, near_M
+        for rows, groups in self._blocks():
+            block_BM = self.cosine_NM[rows]
+            less_BM = self.buffer_BM[: len(block_BM)]
+            row_maxima(torch.sub(block_BM, self.near_M, out=less_BM), out=self.rows_NG[rows])
+            column_maxima(torch.sub(block_BM, self.near_N[rows, None], out=less_BM), out=self.columns_GM[groups])
+
+    def _blocks(self) -> Iterator[tuple[slice, slice]]:
+        """Slices of rows, and of the groups that they are."""
+        for start in range(0, len(self.cosine_NM), ROWS):
+            yield slice(start, start + ROWS), slice(start // GROUP, (start + ROWS) // GROUP)
+
+    def _column_maxima(self) -> Tensor:
+        return self.columns_GM.T[: self.other_count].contiguous()
+
+    def _forward(self, rows_R1: Tensor, columns_RC: Tensor) -> Tensor:
+        """Scores by which translations of source words are compared."""
+        return self.cosine_NM[rows_R1, columns_RC] - self.near_M[columns_RC]
+
+    def _backward(self, columns_R1: Tensor, rows_RC: Tensor) -> Tensor:
+        """Scores by which translations of target words are compared."""
+        return self.cosine_NM[rows_RC, columns_R1] - self.near_N[rows_RC]
 
 
-def _best(scores_NM: Tensor, penalty_M: Tensor, keep: float, generator: torch.Generator | None) -> tuple[Tensor, float]:
-    """For each row the column of a drawn rank (the first if all are kept); and the mean of the best similarities."""
-    count = len(scores_NM)
+def _choose(
+    maxima_NG: Tensor, cells: Cells, columns: int, keep: float, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor]:
+    """For each row the column whose rank was drawn, and the column of the first rank."""
+    count = len(maxima_NG)
     rank_N = torch.zeros(count, dtype=torch.long)
     if keep < 1:
         uniform_N = torch.rand(count, generator=generator, dtype=torch.double).clamp(min=1e-300)
-        rank_N = (uniform_N.log() / math.log1p(-keep)).floor().long().clamp(max=scores_NM.shape[1] - 1)
-    column_N = torch.empty(count, dtype=torch.long)
-    total = 0.0
-    ranks = min(RANKS, scores_NM.shape[1]) if keep < 1 else 1
-    for start in range(0, count, TILE):
-        rows = slice(start, start + TILE)
-        tile_BM = scores_NM[rows].contiguous() - penalty_M / 2
-        top = tile_BM.topk(ranks)
-        total += (top.values[:, 0] + penalty_M[top.indices[:, 0]] / 2).sum().item()
-        wanted_B = rank_N[rows]
-        found_B = top.indices.gather(1, wanted_B.clamp(max=ranks - 1).unsqueeze(1)).squeeze(1)
-        for row in (wanted_B >= ranks).nonzero().flatten().tolist():
-            found_B[row] = tile_BM[row].topk(int(wanted_B[row]) + 1).indices[-1]
-        column_N[rows] = found_B
-    return column_N, total / count
+        rank_N = (uniform_N.log() / math.log1p(-keep)).floor().long().clamp(max=columns - 1)
+    chosen_N, first_N = torch.empty_like(rank_N), torch.empty_like(rank_N)
+    looked_for, seen = 1, 0
+    while seen < columns:  # rows with like ranks together: few have high ones, for which many cells are looked at
+        looked_for = min(looked_for, columns)
+        rows_R = ((rank_N >= seen) & (rank_N < looked_for)).nonzero().flatten()
+        if len(rows_R):
+            _, found_Rn = top(maxima_NG, cells, looked_for, rows_R)
+            chosen_N[rows_R] = found_Rn.gather(1, rank_N[rows_R, None]).flatten()
+            first_N[rows_R] = found_Rn[:, 0]
+        seen, looked_for = looked_for, 2 * looked_for
+    return chosen_N, first_N

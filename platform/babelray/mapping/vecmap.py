@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from babelray.mapping.induction import induce
+from babelray.mapping.induction import Inducer, induce
 from babelray.mapping.linear import Dictionary, LinearMapping, unit_centred
 from babelray.mapping.procrustes import rotation
 
@@ -97,12 +97,13 @@ def self_learn(
     """The dictionary that self-learning ends with; `advance` is told iteration, share of cells kept and objective."""
     generator = torch.Generator().manual_seed(seed)
     x_cut, z_cut = x_ND[: config.cutoff], z_MD[: config.cutoff]
+    inducer = Inducer(len(x_cut), len(z_cut), config.csls)
     keep, best, improved, iteration = config.keep, -1.0, 0, 0
     source_P, target_P = dictionary
     while iteration < config.max_iterations:
         iteration += 1
         turned_ND = x_cut @ rotation(x_ND[source_P], z_MD[target_P])
-        found = induce(turned_ND, z_cut, config.csls, keep, generator)
+        found = inducer(turned_ND, z_cut, keep, generator)
         source_P, target_P = found.source_P, found.target_P
         advance(iteration, keep, found.objective)
         if found.objective - best > config.threshold:

@@ -1,52 +1,123 @@
-"""Exact nearest neighbours in tiles, by cosine or CSLS: bounded memory, no approximate index.
+"""Exact nearest neighbours by cosine, CSLS or inverted softmax, in blocks: bounded memory, no approximate index.
 
 CSLS (Conneau et al., 2018) subtracts from the cosine of x and y how near each of them is to everything:
 
     CSLS(x, y) = 2 cos(x, y) − r_T(x) − r_S(y)
 
-where r_T(x) is the mean cosine of x to its k nearest neighbours on the other side.
+where r_T(x) is the mean cosine of x to its k nearest neighbours on the other side. The inverted softmax (Smith et
+al., 2017) asks how probable the query is, given the key, among all queries:
+
+    ISF(x, y) = β cos(x, y) − log Σ_x' exp(β cos(x', y))
+
+Either way a score is a cosine less an offset of the key: one matrix product for the offsets, one for the scores.
+
+Shapes: N queries, M keys, D width, B rows of a block, G groups of columns (see `top`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch.nn import functional
 
+from babelray.vectors.top import padded, row_maxima, top
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import Tensor
 
+CELLS = 1 << 27
+"""Scores that are kept at once: 512 MB."""
+COLUMNS = 8192
+"""Columns of a product whose maxima are taken while it is still in the processor's cache."""
 
-def nearest(queries_ND: Tensor, keys_MD: Tensor, n: int = 1, csls: int = 0, tile: int = 4096) -> tuple[Tensor, Tensor]:
+
+def nearest(
+    queries_ND: Tensor,
+    keys_MD: Tensor,
+    n: int = 1,
+    csls: int = 0,
+    inverted_softmax: float = 0.0,
+    pool_PD: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
     """Scores and positions (N, n) of each query's nearest keys, best first.
 
-    `csls` is CSLS' k, 0 for plain cosine; the neighbourhood of a key is taken among the queries.
+    `csls` is CSLS' k and `inverted_softmax` its β; plain cosine if both are 0. The neighbourhood of a key is taken
+    among the vectors of `pool_PD`, by default the queries.
 
     >>> scores, positions = nearest(torch.eye(3), torch.eye(3)[[2, 0, 1]])
     >>> positions.flatten().tolist()
     [1, 2, 0]
     """
     queries_ND, keys_MD = functional.normalize(queries_ND), functional.normalize(keys_MD)
-    n = min(n, len(keys_MD))
-    penalty_M = _mean_nearest(keys_MD, queries_ND, csls, tile) if csls else None
+    n, k = min(n, len(keys_MD)), min(csls, len(keys_MD))
+    offset_M = torch.zeros(len(keys_MD), device=keys_MD.device)
+    if csls or inverted_softmax:
+        pool_PD = queries_ND if pool_PD is None else functional.normalize(pool_PD)
+        if csls:
+            offset_M = mean_nearest(keys_MD, pool_PD, csls) / 2
+        else:
+            offset_M = _log_sum(keys_MD, pool_PD, inverted_softmax) / inverted_softmax
     scores, positions = [], []
-    for block_BD in queries_ND.split(tile):
-        similarity_BM = block_BD @ keys_MD.T
-        if penalty_M is not None:
-            own_B1 = similarity_BM.topk(min(csls, len(keys_MD))).values.mean(1, keepdim=True)
-            similarity_BM = 2 * similarity_BM - own_B1 - penalty_M
-        best = similarity_BM.topk(n)
-        scores.append(best.values)
-        positions.append(best.indices)
+    for block in _blocks(queries_ND, keys_MD, offset_M, raw=k > 0):
+        values_Bn, columns_Bn = top(block.maxima_BG, block.cells, n)
+        if csls:
+            values_Bn = 2 * values_Bn - block.raw_top(k).mean(1, keepdim=True)
+        scores.append(values_Bn * inverted_softmax if inverted_softmax else values_Bn)
+        positions.append(columns_Bn)
     return torch.cat(scores), torch.cat(positions)
 
 
-def nearest_by_product(queries_ND: Tensor, keys_MD: Tensor, n: int, tile: int = 4096) -> Tensor:
+def nearest_by_product(queries_ND: Tensor, keys_MD: Tensor, n: int) -> Tensor:
     """Positions (N, n) of the keys with the largest inner product, best first; lengths count."""
-    return torch.cat([(block_BD @ keys_MD.T).topk(n).indices for block_BD in queries_ND.split(tile)])
+    return torch.cat([top(block.maxima_BG, block.cells, n)[1] for block in _blocks(queries_ND, keys_MD)])
 
 
-def _mean_nearest(rows_MD: Tensor, others_ND: Tensor, k: int, tile: int) -> Tensor:
-    k = min(k, len(others_ND))
-    return torch.cat([(block @ others_ND.T).topk(k).values.mean(1) for block in rows_MD.split(tile)])
+def mean_nearest(rows_ND: Tensor, others_MD: Tensor, k: int) -> Tensor:
+    """For each row the mean inner product with the k others for which it is largest."""
+    k = min(k, len(others_MD))
+    return torch.cat([top(block.maxima_BG, block.cells, k)[0].mean(1) for block in _blocks(rows_ND, others_MD)])
+
+
+def _log_sum(rows_ND: Tensor, others_MD: Tensor, beta: float) -> Tensor:
+    blocks = _blocks(rows_ND, others_MD)
+    return torch.cat([block.scores_BM.mul_(beta).logsumexp(1) for block in blocks])
+
+
+class _Block(NamedTuple):
+    """Scores of some queries with all keys. The next block overwrites them."""
+
+    scores_BM: Tensor
+    maxima_BG: Tensor
+    raw_BG: Tensor
+    offset_M: Tensor
+
+    def cells(self, rows_R1: Tensor, columns_RC: Tensor) -> Tensor:
+        return self.scores_BM.gather(1, columns_RC)
+
+    def raw_top(self, k: int) -> Tensor:
+        """The k largest products (B, k) before the offset was subtracted."""
+        return top(self.raw_BG, lambda rows, columns: self.cells(rows, columns) + self.offset_M[columns], k)[0]
+
+
+def _blocks(queries_ND: Tensor, keys_MD: Tensor, offset_M: Tensor | None = None, raw: bool = False) -> Iterator[_Block]:
+    """The products of queries and keys less the keys' offsets, and their maxima; `raw`: also those without offset."""
+    count, width = len(keys_MD), padded(len(keys_MD))
+    rows = max(1, min(len(queries_ND), CELLS // width))
+    scores_BM = queries_ND.new_full((rows, width), -torch.inf)
+    less_M = queries_ND.new_zeros(width) if offset_M is None else functional.pad(offset_M, (0, width - count))
+    for block_BD in queries_ND.split(rows):
+        maxima, raw_maxima = [], []
+        for start in range(0, width, COLUMNS):
+            end = min(start + COLUMNS, count)
+            tile = scores_BM[: len(block_BD), start : start + COLUMNS]
+            torch.matmul(block_BD, keys_MD[start:end].T, out=tile[:, : end - start])
+            if raw:
+                raw_maxima.append(row_maxima(tile))
+            if offset_M is not None:
+                tile -= less_M[start : start + COLUMNS]
+            maxima.append(row_maxima(tile))
+        maxima_BG = torch.cat(maxima, 1)
+        yield _Block(scores_BM[: len(block_BD)], maxima_BG, torch.cat(raw_maxima, 1) if raw else maxima_BG, less_M)
