@@ -39,6 +39,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the resolved recip
 ArtifactPath = Annotated[
     str, typer.Argument(metavar="ARTIFACT", help="A folder that extract or align left, such as runs/align/FINGERPRINT.")
 ]
+Method = Literal["procrustes", "least-squares", "rcsls", "vecmap", "muse"]
 Force = Annotated[
     str | None, typer.Option("--force", metavar="STAGE", help="Do this stage and all that follow from it again.")
 ]
@@ -91,7 +92,73 @@ def corpus(recipe: RecipePath, overrides: Overrides = None, dry_run: DryRun = Fa
 
 _stage_command("encoder", "Fetch the encoder that the run starts from, or train a small one from scratch.")
 _stage_command("extract", "Take static word vectors of every language from the encoder.")
-_stage_command("align", "Map the vectors of all languages into the space of the hub.")
+
+
+@app.command()
+def align(
+    recipe: Annotated[
+        str | None, typer.Argument(metavar="[RECIPE]", help="A YAML file; none if --source and --target are given.")
+    ] = None,
+    overrides: Overrides = None,
+    dry_run: DryRun = False,
+    force: Force = None,
+    source: Annotated[str | None, typer.Option(metavar="FILE", help="Vectors to map: .vec, .txt, .bin, .gz.")] = None,
+    target: Annotated[str | None, typer.Option(metavar="FILE", help="Vectors that they are mapped to.")] = None,
+    method: Annotated[Method, typer.Option(help="How they are mapped.")] = "vecmap",
+    dictionary: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Two words a line, or `identical` for words spelt alike; none: unsupervised."
+        ),
+    ] = None,
+    self_learning: Annotated[
+        bool | None,
+        typer.Option(help="vecmap: whether the dictionary is only where to start. [default: unless it is a file]"),
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Folder for both mapped files and the mapping.")
+    ] = None,
+    test: Annotated[str | None, typer.Option(metavar="FILE", help="A dictionary to measure the result with.")] = None,
+    limit: Annotated[int, typer.Option(min=2, help="Most frequent words to read of each file.")] = 200_000,
+    seed: Annotated[int, typer.Option(help="Same seed, same result.")] = 1,
+) -> None:
+    """Map the vectors of all languages into the space of the hub; or, without a recipe, two files of vectors.
+
+    `babelray align --source de.vec --target en.vec --dictionary de-en.txt --out mapped`
+
+    Options of the methods can be set as in a recipe: `vecmap.cutoff=10000`.
+    """
+    if source is None and target is None:
+        if recipe is None:
+            raise BabelrayError("align needs a recipe, or --source and --target", "See babelray align --help.")
+        _run(recipe, overrides, "align", dry_run, force)
+        return
+    from babelray.mapping.config import MappingConfig
+    from babelray.mapping.files import IDENTICAL, align_files
+    from babelray.recipe import configure
+
+    if source is None or target is None or out is None:
+        raise BabelrayError("two files need --source, --target and --out", "See babelray align --help.")
+    if self_learning is None:
+        self_learning = dictionary in (None, IDENTICAL)
+    start = {"method": method, "vecmap": {"reweight": "symmetric", "self_learning": self_learning}}
+    config = configure(MappingConfig, start, [text for text in (recipe, *(overrides or [])) if text is not None])
+    align_files(source, target, out, config, console, dictionary, test, limit, seed)
+
+
+@app.command()
+def bli(
+    source: Annotated[str, typer.Option(metavar="FILE", help="Vectors of the words that are asked.")],
+    target: Annotated[str, typer.Option(metavar="FILE", help="Vectors among which translations are looked for.")],
+    test: Annotated[str, typer.Option(metavar="FILE", help="The dictionary: two words a line.")],
+    limit: Annotated[int, typer.Option(min=2, help="Most frequent words to read of each file.")] = 200_000,
+) -> None:
+    """Measure how well two files of vectors in one space translate words: P@1, P@5, P@10, MRR, by NN and CSLS."""
+    from babelray.mapping.files import bli_of_files
+
+    bli_of_files(source, target, test, console, limit)
+
+
 _stage_command("pretrain", "Train the encoder further, with objectives that bring its languages together.")
 _stage_command("evaluate", "Measure sentence retrieval and word translation, before and after.")
 _stage_command("report", "Write the HTML report of a run.")
@@ -146,15 +213,16 @@ def _show_scores(recipe: Recipe, done: dict[str, Artifact]) -> None:
 
     scores: dict[str, Any] = (done["evaluate"].place / "scores.json").read_json()
     languages = recipe.resolved_languages()
+    shown = {task: measure for task, measure in MEASURE.items() if scores[task].get("after")}
     table = Table(title=f"{recipe.name}: % before → after", title_justify="left", title_style="bold")
     table.add_column("")
     table.add_column("language")
-    for task in MEASURE:
+    for task in shown:
         table.add_column(task, justify="right")
-    columns: dict[str, list[tuple[float, float]]] = {task: [] for task in MEASURE}
+    columns: dict[str, list[tuple[float, float]]] = {task: [] for task in shown}
     for code in (code for code in languages if code != recipe.hub):
         cells = []
-        for task, measure in MEASURE.items():
+        for task, measure in shown.items():
             before, after = (scores[task].get(when, {}).get(code, {}).get(measure) for when in ("before", "after"))
             if before is not None and after is not None:
                 columns[task].append((before, after))

@@ -7,7 +7,7 @@ import types
 import typing
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
@@ -73,6 +73,19 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         return Recipe.model_validate(_fill_in(data, str(data.get("data", "data"))))
     except ValidationError as error:
         raise RecipeError(f"{path}: {_describe(error)}", "Correct the recipe and run it again.") from None
+
+
+C = TypeVar("C", bound=Config)
+
+
+def configure(kind: type[C], data: dict[str, Any], overrides: Sequence[str]) -> C:
+    """A config of one component from values and dotted overrides, without a recipe."""
+    for override in overrides:
+        _apply(data, override)
+    try:
+        return kind.model_validate(data)
+    except ValidationError as error:
+        raise RecipeError(_describe(error, kind)) from None
 
 
 def _fill_in(value: Any, data: str) -> Any:
@@ -150,16 +163,16 @@ def _item(values: list[Any], key: str, dotted: str) -> Any:
     return values[int(key)]
 
 
-def _describe(error: ValidationError) -> str:
+def _describe(error: ValidationError, kind: type[BaseModel] = Recipe) -> str:
     """Every problem on its own line, with its path and, for an unknown key, the nearest right one."""
-    return "\n".join(_describe_one(problem) for problem in error.errors())
+    return "\n".join(_describe_one(problem, kind) for problem in error.errors())
 
 
-def _describe_one(problem: Any) -> str:
+def _describe_one(problem: Any, kind: type[BaseModel]) -> str:
     cause = problem.get("ctx", {}).get("error")
     if isinstance(cause, BabelrayError):
         return str(cause)
-    shown, known = _follow(problem["loc"])
+    shown, known = _follow(problem["loc"], kind)
     path = ".".join(map(str, shown)) or "recipe"
     if problem["type"] == "extra_forbidden":
         near = difflib.get_close_matches(str(shown[-1]), known, n=1, cutoff=0.5)
@@ -174,14 +187,14 @@ def _describe_one(problem: Any) -> str:
     return f"{path}: {message[:1].lower()}{message[1:]}{value}"
 
 
-def _follow(location: Sequence[int | str]) -> tuple[list[int | str], list[str]]:
+def _follow(location: Sequence[int | str], kind: type[BaseModel]) -> tuple[list[int | str], list[str]]:
     """The path as it stands in the recipe, and the keys that are known beside its last part.
 
     Pydantic's own path also holds the tag of a union (`objectives.0.mlm.mask`), which no recipe has.
     """
     shown: list[int | str] = []
     beside: list[type[BaseModel]] = []
-    models: list[type[BaseModel]] = [Recipe]
+    models: list[type[BaseModel]] = [kind]
     for part in location:
         tagged = [model for model in models if part in _tags(model)]
         if tagged and not isinstance(part, int):

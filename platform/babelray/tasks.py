@@ -19,6 +19,8 @@ class Task:
     name: str
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
+    memory: int = 0
+    """Bytes that it needs: it waits until a node has so much to give, or, if none ever has, for a whole node."""
 
 
 def run_tasks(tasks: Sequence[Task], progress: Progress, unit: str, cpus: float = 0.5) -> dict[str, Any]:
@@ -30,7 +32,11 @@ def run_tasks(tasks: Sequence[Task], progress: Progress, unit: str, cpus: float 
 
     progress.update(0, len(tasks), unit)
     remote = ray.remote(num_cpus=cpus, max_retries=3)(_guarded)
-    waiting = {remote.remote(task.function, task.arguments): task.name for task in tasks}
+    largest = max((node["Resources"].get("memory", 0) for node in ray.nodes() if node["Alive"]), default=0)
+    waiting = {
+        remote.options(memory=min(task.memory, int(largest))).remote(task.function, task.arguments): task.name
+        for task in tasks
+    }
     results: dict[str, Any] = {}
     while waiting:
         ready, _ = ray.wait(list(waiting), num_returns=1)

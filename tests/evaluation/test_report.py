@@ -1,3 +1,4 @@
+from dataclasses import replace
 from html.parser import HTMLParser
 
 from babelray.evaluation.report import ReportData, render
@@ -49,6 +50,21 @@ def test_the_page_shows_the_figures_and_needs_no_network() -> None:
     assert "العربية" in text and "Deutsch" in text
     assert len(page.pictures) == 4 and all(page.pictures), "each with a text alternative"
     assert "de 25.0 to 75.0" in page.pictures[0]
+
+
+def test_the_matrix_of_all_languages_is_a_heat_map() -> None:
+    rows = {"en": {"de": 0.25}, "de": {"en": 0.75, "ar": 0.5}, "ar": {}}
+    page = Page(render(replace(data(), matrix={"before": {code: {} for code in rows}, "after": rows})))
+    assert "Word translation between all languages" in " ".join(page.text)
+    assert any("before: mean 0.0; after: mean 50.0" in picture for picture in page.pictures)
+    many = {a: {b: 0.5 for b in LANGUAGES if a != b} for a in LANGUAGES}
+    assert "mean 50.0" in render(replace(data(), matrix={"after": many}))
+
+
+def test_word_similarity_across_languages_has_a_row_of_its_own() -> None:
+    scores = {"similarity": {when: {"de-ar": {"harmonic": 0.5, "pairs": 7}} for when in ("before", "after")}}
+    text = " ".join(Page(render(replace(data(), scores=scores))).text)
+    assert "Word similarity" in text and "de-ar" in text
 
 
 def test_names_cannot_inject_html() -> None:

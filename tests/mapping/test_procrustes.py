@@ -103,7 +103,7 @@ def test_bad_input() -> None:
         map_to_hub(torch.tensor([[1.0, 2.0], [float("nan"), 1.0]]), torch.randn(3, 2), pair, config, 1)
     with pytest.raises(DataError, match="target: all vectors are zero"):
         map_to_hub(torch.randn(3, 2), torch.zeros(3, 2), pair, config, 1)
-    with pytest.raises(ValidationError, match="needs method: vecmap"):
+    with pytest.raises(ValidationError, match="needs method: muse, or vecmap"):
         AlignConfig(dictionary="none")
     with pytest.raises(ValidationError, match="reweight: source"):
         AlignConfig.model_validate({"method": "vecmap", "vecmap": {"reweight": "symmetric"}})

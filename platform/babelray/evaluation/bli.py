@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 
+from babelray.lexicon.pairs import pivoted
 from babelray.vectors.retrieval import nearest
 from babelray.vectors.word_vectors import WordVectors
 
+Pairs = list[tuple[str, str]]
+RANKS = (1, 5, 10)
 
-def bli(source: WordVectors, target: WordVectors, pairs: Iterable[tuple[str, str]], csls: int = 10) -> dict[str, float]:
-    """P@1, P@5 and MRR (over the first ten) by CSLS, over the source words that both vocabularies can answer.
 
-    `coverage` is the share of the dictionary's source words that were asked: the source word is known, and
-    so is at least one of its translations. CSLS' neighbourhoods are taken over the whole vocabularies.
+def bli(source: WordVectors, target: WordVectors, pairs: Iterable[tuple[str, str]], csls: int = 10) -> dict[str, Any]:
+    """P@1, P@5, P@10 and MRR (over the first ten) by CSLS, over the source words that both vocabularies can answer.
+
+    `nn` holds the same by plain nearest neighbours. `coverage` is the share of the dictionary's source words that
+    were asked: the source word is known, and so is at least one of its translations. CSLS' neighbourhoods are taken
+    over the whole vocabularies.
     """
     gold: dict[str, set[int]] = defaultdict(set)
     asked: set[str] = set()
@@ -23,19 +29,40 @@ def bli(source: WordVectors, target: WordVectors, pairs: Iterable[tuple[str, str
         asked.add(left)
         if left in source.position and right in target.position:
             gold[left].add(target.position[right])
+    counts = {"words": len(gold), "coverage": len(gold) / max(1, len(asked))}
     if not gold:
-        return {"p1": 0.0, "p5": 0.0, "mrr": 0.0, "words": 0, "coverage": 0.0}
-    queries = torch.tensor([source.position[word] for word in gold])
-    found = nearest(source.matrix, target.matrix, n=10, csls=csls)[1][queries].tolist()
-    ranks = [
-        next((rank for rank, position in enumerate(row, start=1) if position in gold[word]), 0)
-        for word, row in zip(gold, found, strict=True)
+        return {**_scores([]), "nn": _scores([]), **counts}
+    queries_QD = source.matrix[torch.tensor([source.position[word] for word in gold])]
+    by_csls = nearest(queries_QD, target.matrix, max(RANKS), csls, pool_PD=source.matrix)[1].tolist()
+    by_cosine = nearest(queries_QD, target.matrix, max(RANKS))[1].tolist()
+    answers = list(gold.values())
+    return {**_scores(_ranks(by_csls, answers)), "nn": _scores(_ranks(by_cosine, answers)), **counts}
+
+
+def gold(tests: Mapping[str, Pairs], source: str, target: str, hub: str) -> Pairs:
+    """The test pairs of any two languages, from those of each with the hub: words that share a hub word are a pair.
+
+    >>> gold({"de": [("Hund", "dog")], "nl": [("hond", "dog")]}, "de", "nl", "en")
+    [('Hund', 'hond')]
+    >>> gold({"de": [("Hund", "dog")]}, "en", "de", "en")
+    [('dog', 'Hund')]
+    """
+    if target == hub:
+        return tests.get(source, [])
+    if source == hub:
+        return [(b, a) for a, b in tests.get(target, [])]
+    return pivoted(tests.get(source, []), tests.get(target, []))
+
+
+def _ranks(found: list[list[int]], answers: list[set[int]]) -> list[int]:
+    """Where the first right answer stands in each row; 0 if it does not."""
+    return [
+        next((rank for rank, position in enumerate(row, start=1) if position in right), 0)
+        for row, right in zip(found, answers, strict=True)
     ]
-    count = len(ranks)
-    return {
-        "p1": sum(rank == 1 for rank in ranks) / count,
-        "p5": sum(1 <= rank <= 5 for rank in ranks) / count,
-        "mrr": sum(1 / rank for rank in ranks if rank) / count,
-        "words": count,
-        "coverage": count / len(asked),
-    }
+
+
+def _scores(ranks: list[int]) -> dict[str, float]:
+    count = max(1, len(ranks))
+    precision = {f"p{n}": sum(1 <= rank <= n for rank in ranks) / count for n in RANKS}
+    return {**precision, "mrr": sum(1 / rank for rank in ranks if rank) / count}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from babelray.config import Config
+from babelray.evaluation.word_similarity import WordSimilaritySource
 
 
 class EvaluateConfig(Config):
@@ -15,3 +18,7 @@ class EvaluateConfig(Config):
     the last."""
     batch_tokens: int = Field(8192, ge=64)
     """Subwords in a batch, padding included."""
+    bli: Literal["hub", "matrix"] = "hub"
+    """Word translation by static vectors: with the hub, or also between all pairs of languages, as a heat map."""
+    word_similarity: list[WordSimilaritySource] = Field(default_factory=list)
+    """Word pairs rated by people, for the static vectors."""

@@ -24,6 +24,38 @@ def before_after(before: Mapping[str, float], after: Mapping[str, float], title:
     return _svg(figure, f"{title}, per cent before and after. {told}.")
 
 
+def heat_map(matrices: Mapping[str, Mapping[str, Mapping[str, float]]], title: str) -> str:
+    """A square for each version, in per cent: sources down, targets across."""
+    codes = list(next(iter(matrices.values())))
+    side = max(3.2, 0.24 * len(codes) + 1.2)
+    figure, all_axes = _figure(side * len(matrices) + 0.6, side, len(matrices))
+    cells = {
+        name: [[100 * rows[a].get(b, float("nan")) for b in codes] for a in codes] for name, rows in matrices.items()
+    }
+    highest = max((cell for rows in cells.values() for row in rows for cell in row if cell == cell), default=1.0)
+    for axes, (name, rows) in zip(all_axes if len(matrices) > 1 else [all_axes], cells.items(), strict=True):
+        image = axes.imshow(rows, cmap="viridis", vmin=0, vmax=max(1.0, highest))
+        axes.set_xticks(range(len(codes)), codes, rotation=90, fontsize=8)
+        axes.set_yticks(range(len(codes)), codes, fontsize=8)
+        axes.set_title(name, fontsize=10)
+        axes.grid(False)
+        axes.spines[:].set_visible(False)
+        if len(codes) <= 12:
+            for i, row in enumerate(rows):
+                for j, cell in enumerate(row):
+                    if cell == cell:
+                        colour = "white" if cell < 0.6 * highest else "black"
+                        axes.text(j, i, f"{cell:.0f}", ha="center", va="center", fontsize=8, color=colour)
+    figure.colorbar(image, ax=all_axes, shrink=0.8, label="P@1, %")
+    told = "; ".join(f"{name}: mean {_mean(rows):.1f}" for name, rows in cells.items())
+    return _svg(figure, f"{title}, per cent, from each language (rows) to each (columns). {told}.")
+
+
+def _mean(rows: Sequence[Sequence[float]]) -> float:
+    known = [cell for row in rows for cell in row if cell == cell]
+    return sum(known) / max(1, len(known))
+
+
 def curves(rows: Sequence[Mapping[str, Any]], title: str) -> str:
     """One small plot for each loss of a training, by step."""
     names = [name for name in rows[-1]["values"] if name.startswith("loss/") and name != "loss/total"]

@@ -37,6 +37,12 @@ TASKS = {
         "Share of held-out words whose nearest word in the hub (CSLS) is a translation. Before: the static vectors as "
         "extracted. After: mapped into the hub's space.",
     ),
+    "similarity": (
+        "Word similarity by static vectors",
+        "harmonic",
+        "How well the similarity of two words' vectors agrees with people's ratings: the harmonic mean of Spearman's "
+        "and Pearson's correlations. Before: as extracted. After: mapped into the hub's space.",
+    ),
 }
 
 
@@ -51,13 +57,15 @@ class ReportData:
     statistics: Mapping[str, Mapping[str, int]]
     curves: Mapping[str, Sequence[Mapping[str, Any]]]
     manifests: Mapping[str, Mapping[str, Any]]
+    matrix: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None
+    """P@1 between all pairs of languages: {before | after: {source: {target: value}}}."""
 
 
 def render(data: ReportData) -> str:
     """The page."""
     body = [_headline(data)]
     body += [_task(data, task) for task in TASKS if data.scores.get(task, {}).get("after")]
-    body += [_training(data), _corpus(data), _trace(data)]
+    body += [_matrix(data), _training(data), _corpus(data), _trace(data)]
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{_text(data.name)} – Babelray</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -93,13 +101,11 @@ def _task(data: ReportData, task: str) -> str:
     title, measure, meaning = TASKS[task]
     versions = data.scores[task]
     before, after = ({c: v[measure] for c, v in versions[when].items()} for when in ("before", "after"))
-    counted = "sentences" if task == "retrieval" else "words"
+    counted = {"retrieval": "sentences", "similarity": "pairs"}.get(task, "words")
     rows = [
         [
             _text(code),
-            _text(data.languages[code].name),
-            _text(data.languages[code].native),
-            _text(data.languages[code].script),
+            *(_text(getattr(data.languages.get(code), field, "")) for field in ("name", "native", "script")),
             f"{versions['after'][code][counted]:,.0f}",
             f"{100 * before.get(code, 0):.1f}",
             f"{100 * after[code]:.1f}",
@@ -113,6 +119,17 @@ def _task(data: ReportData, task: str) -> str:
     return (
         f"<section><h2>{title}</h2><p>{meaning}</p><figure>{plots.before_after(before, after, title)}</figure>"
         f"{_table(head, rows, foot)}</section>"
+    )
+
+
+def _matrix(data: ReportData) -> str:
+    if not data.matrix:
+        return ""
+    title = "Word translation between all languages"
+    return (
+        f"<section><h2>{title}</h2><p>P@1 by CSLS from each language (rows) to each (columns), by static vectors. "
+        "Where neither is the hub, words that translate the same word of the hub count as translations.</p>"
+        f"<figure>{plots.heat_map(data.matrix, title)}</figure></section>"
     )
 
 

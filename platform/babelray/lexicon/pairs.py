@@ -137,3 +137,27 @@ def read_pairs(folder: Place, split: Split) -> list[Pair]:
     return [
         Pair(**row) for name in folder.files() for row in read_table(folder / name).to_pylist() if row["split"] == split
     ]
+
+
+def write_induced(file: Place, pairs: Sequence[tuple[str, str]], confidence: Sequence[float]) -> None:
+    """Write an induced dictionary, `word<TAB>translation<TAB>confidence`: a file that recipes can name too."""
+    rows = zip(pairs, confidence, strict=True)
+    file.write_text("".join(f"{source}\t{target}\t{value:.4f}\n" for (source, target), value in rows))
+
+
+def read_induced(file: Place) -> list[tuple[str, str]]:
+    """The pairs of an induced dictionary, in its order: the most confident first."""
+    rows = [line.split("\t") for line in file.read_text().splitlines()]
+    return [(source, target) for source, target, _ in rows]
+
+
+def pivoted(left: Iterable[tuple[str, str]], right: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Words of two languages that have a translation in the hub in common, each pair once.
+
+    >>> pivoted([("hond", "dog"), ("kat", "cat")], [("Hund", "dog"), ("Köter", "dog")])
+    [('hond', 'Hund'), ('hond', 'Köter')]
+    """
+    meant: dict[str, list[str]] = {}
+    for word, meaning in right:
+        meant.setdefault(meaning, []).append(word)
+    return list(dict.fromkeys((a, b) for a, meaning in left for b in meant.get(meaning, [])))

@@ -142,19 +142,24 @@ def _table(
 def _pairs(
     config: TranslationSource, files: list[Place], code: str, hub: str, problems: Problems
 ) -> Iterator[Translation]:
-    """Two columns, separated by a tab, or by a space if there is no tab; more columns are ignored."""
     hub_first = config.path.index("{hub}") < config.path.index("{lang}")
-    for number, line in _lines(files[0], problems):
+    for number, first, second in read_columns(files[0], problems):
+        source, target = (second, first) if hub_first else (first, second)
+        yield Translation(source, target, str(number))
+
+
+def read_columns(file: Place, problems: Problems) -> Iterator[tuple[int, str, str]]:
+    """Line numbers and two columns, separated by a tab, or by a space if there is no tab; more columns are ignored."""
+    for number, line in _lines(file, problems):
         if not line:
             continue
         cells = [cell.strip() for cell in line.split("\t")] if "\t" in line else line.split()
         if len(cells) < 2 or not cells[0] or not cells[1]:
-            problems.add(files[0], number, "fewer than two columns")
+            problems.add(file, number, "fewer than two columns")
         elif "\t" not in line and len(cells) > 2:
-            problems.add(files[0], number, "more than two words and no tab: where does the translation begin?")
+            problems.add(file, number, "more than two words and no tab: where does the translation begin?")
         else:
-            source, target = (cells[1], cells[0]) if hub_first else (cells[0], cells[1])
-            yield Translation(source, target, str(number))
+            yield number, cells[0], cells[1]
 
 
 _LAYOUTS = {"aligned": _aligned, "moses": _moses, "keyed": _keyed, "table": _table, "pairs": _pairs}

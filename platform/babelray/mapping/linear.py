@@ -70,6 +70,10 @@ class LinearMapping:
         """Map vectors, of words seen or not."""
         return unit_centred(vectors_ND, self.mean_D)[0] @ self.matrix_DE
 
+    def then(self, matrix_EF: Tensor) -> LinearMapping:
+        """This mapping, and a matrix after it."""
+        return LinearMapping(self.mean_D, self.matrix_DE @ matrix_EF)
+
     def save(self, place: Place) -> None:
         with place.local_output() as folder:
             save_file({"mean": self.mean_D, "matrix": self.matrix_DE.contiguous()}, folder / "mapping.safetensors")

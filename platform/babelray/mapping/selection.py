@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from babelray.evaluation.bli import bli
+from babelray.mapping.dictionary import positions
 from babelray.mapping.linear import LinearMapping
 
 if TYPE_CHECKING:
@@ -38,12 +37,3 @@ def compare(
         for name, mapping in versions.items()
     }
     return {"mapped": scores["map"] >= scores["raw"], "mrr_mapped": scores["map"], "mrr_raw": scores["raw"]}
-
-
-def positions(source: WordVectors, target: WordVectors, pairs: list[tuple[str, str]]) -> Dictionary:
-    """Pairs of words as pairs of positions; those with a word that is not there are left out."""
-    found = [
-        (source.position[a], target.position[b]) for a, b in pairs if a in source.position and b in target.position
-    ]
-    rows, columns = zip(*found, strict=True) if found else ((), ())
-    return torch.tensor(rows, dtype=torch.long), torch.tensor(columns, dtype=torch.long)

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 class ContrastiveConfig(ObjectiveConfig):
     kind: Literal["contrastive"] = "contrastive"
-    pairs: Literal["words", "sentences"] = "sentences"
-    """What is paired: dictionary entries, encoded alone, or parallel sentences."""
+    pairs: Literal["words", "induced", "sentences"] = "sentences"
+    """What is paired: entries of the dictionary, encoded alone; of the one that the align stage induced; or parallel
+    sentences."""
     batch_size: int = Field(64, ge=2)
     """Pairs per worker and step."""
     scale: float = Field(20.0, gt=0)
@@ -58,7 +59,9 @@ class Contrastive(Objective):
     def __init__(self, config: ContrastiveConfig, materials: Materials) -> None:
         super().__init__(config, materials)
         self.config = config
-        read = materials.dictionary if config.pairs == "words" else materials.parallel
+        read = {"words": materials.dictionary, "induced": materials.induced, "sentences": materials.parallel}[
+            config.pairs
+        ]
         self.pairs = [read(code) for code in materials.languages if code != materials.hub]
         self.shares = language_shares([len(source) for source, _ in self.pairs], config.temperature)
 

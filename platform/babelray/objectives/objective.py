@@ -56,6 +56,9 @@ class Materials(Protocol):
     def dictionary(self, code: str) -> tuple[list[str], list[str]]:
         """Training words of a language and their translations in the hub."""
 
+    def induced(self, code: str) -> tuple[list[str], list[str]]:
+        """Words of a language and those of the hub that the align stage found to translate them."""
+
     def vectors(self, code: str) -> tuple[list[str], Tensor]:
         """Aligned word vectors of a language."""
 

@@ -23,7 +23,9 @@ class Settings(Config):
 
 
 class EvaluateStage(Stage[Settings]):
-    """Leaves `scores.json`: {task: {before | after: {language: {measure: value}}}}."""
+    """Leaves `scores.json`: {task: {before | after: {language: {measure: value}}}}; for word similarity across
+    languages the key is `de-en`. With `bli: matrix` also `matrix.json`: {before | after: {source: {target: P@1}}}.
+    """
 
     name = "evaluate"
     needs = ("corpus", "encoder", "extract", "align", "pretrain")
@@ -31,26 +33,40 @@ class EvaluateStage(Stage[Settings]):
     def settings(self, recipe: Recipe) -> Settings:
         return Settings(languages=recipe.languages, hub=recipe.hub, evaluate=recipe.evaluate)
 
+    def sources(self, settings: Settings) -> list[Place]:
+        return [
+            place for source in settings.evaluate.word_similarity for place in source.files(settings.languages).values()
+        ]
+
     def run(self, job: Job[Settings]) -> dict[str, Any]:
         settings, corpus = job.settings, job.source("corpus")
         others = [code for code in settings.languages if code != settings.hub]
         if not others:
             raise DataError("there is only one language: nothing can be compared", "List at least two languages.")
+        encoders = {"before": job.source("encoder") / "encoder", "after": job.source("pretrain") / "encoder"}
+        vectors = {"before": job.source("extract"), "after": job.source("align")}
         tasks = [
-            Task("encoder/before", _encoder_scores, (settings, others, job.source("encoder") / "encoder", corpus)),
-            Task("encoder/after", _encoder_scores, (settings, others, job.source("pretrain") / "encoder", corpus)),
-            Task("vectors/before", _vector_scores, (settings, others, job.source("extract"), corpus)),
-            Task("vectors/after", _vector_scores, (settings, others, job.source("align"), corpus)),
+            *(
+                Task(f"encoder/{when}", _encoder_scores, (settings, others, encoders[when], corpus))
+                for when in encoders
+            ),
+            *(Task(f"vectors/{when}", _vector_scores, (settings, others, vectors[when], corpus)) for when in vectors),
         ]
+        rows = [(when, code) for when in vectors for code in settings.languages if settings.evaluate.bli == "matrix"]
+        tasks += [Task(f"{c} to all/{w}", _matrix_row, (settings, c, vectors[w], corpus)) for w, c in rows]
+        found = run_tasks(tasks, job.progress, "tasks")
         scores: dict[str, dict[str, Any]] = {task: {} for task in MEASURE}
-        for name, tables in run_tasks(tasks, job.progress, "tasks").items():
-            for task, by_language in tables.items():
-                scores[task][name.rpartition("/")[2]] = by_language
+        for task in tasks[: len(encoders) + len(vectors)]:
+            for measured, by_language in found[task.name].items():
+                scores[measured][task.name.rpartition("/")[2]] = by_language
         (job.out / "scores.json").write_json(scores)
+        if rows:
+            matrix = {when: {c: found[f"{c} to all/{when}"] for c in settings.languages} for when in vectors}
+            (job.out / "matrix.json").write_json(matrix)
         return averages(scores)
 
 
-MEASURE = {"retrieval": "mean", "words": "p1", "bli": "p1"}
+MEASURE = {"retrieval": "mean", "words": "p1", "bli": "p1", "similarity": "harmonic"}
 """The measure that stands for a task in tables."""
 
 
@@ -102,13 +118,43 @@ def _encoder_scores(settings: Settings, others: list[str], encoder: Place, corpu
 
 
 def _vector_scores(settings: Settings, others: list[str], vectors: Place, corpus: Place) -> dict[str, Any]:
-    """Translation of words by their static vectors."""
+    """Translation of words, and similarity of words, by their static vectors."""
     from babelray.evaluation.bli import bli
+    from babelray.evaluation.word_similarity import read_ratings, word_similarity
     from babelray.vectors.word_vectors import WordVectors
 
-    hub = WordVectors.load(vectors / "vectors" / settings.hub)
+    def load(code: str) -> WordVectors:
+        return WordVectors.load(vectors / "vectors" / code)
+
+    hub = load(settings.hub)
     pairs = {code: _test_pairs(corpus, "dictionary", code, settings.hub) for code in others}
-    return {"bli": {c: bli(WordVectors.load(vectors / "vectors" / c), hub, pairs[c]) for c in others if pairs[c]}}
+    scores: dict[str, Any] = {"bli": {c: bli(load(c), hub, pairs[c]) for c in others if pairs[c]}, "similarity": {}}
+    for number, source in enumerate(settings.evaluate.word_similarity, start=1):
+        for (first, second), place in source.files(settings.languages).items():
+            name = first if first == second else f"{first}-{second}"
+            name = f"{name} ({number})" if name in scores["similarity"] else name
+            ratings = read_ratings(place)
+            scores["similarity"][name] = word_similarity(load(first), load(second), ratings, source.missing)
+    return scores
+
+
+def _matrix_row(settings: Settings, code: str, vectors: Place, corpus: Place) -> dict[str, float]:
+    """P@1 from one language to every other."""
+    from babelray.evaluation.bli import bli, gold
+    from babelray.vectors.word_vectors import WordVectors
+
+    source = WordVectors.load(vectors / "vectors" / code)
+    tests = {
+        other: _test_pairs(corpus, "dictionary", other, settings.hub)
+        for other in settings.languages
+        if other != settings.hub
+    }
+    row = {}
+    for other in settings.languages:
+        pairs = gold(tests, code, other, settings.hub)
+        if other != code and pairs:
+            row[other] = bli(source, WordVectors.load(vectors / "vectors" / other), pairs)["p1"]
+    return row
 
 
 def _test_pairs(corpus: Place, kind: str, code: str, hub: str) -> list[tuple[str, str]]:

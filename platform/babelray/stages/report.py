@@ -39,6 +39,7 @@ class ReportStage(Stage[Settings]):
             for stage in ("encoder", "pretrain")
             if (place := job.source(stage) / "curves.json").exists()
         }
+        matrix = job.source("evaluate") / "matrix.json"
         page = render(
             ReportData(
                 name=job.settings.name,
@@ -47,6 +48,7 @@ class ReportStage(Stage[Settings]):
                 scores=(job.source("evaluate") / "scores.json").read_json(),
                 statistics=(job.source("corpus") / "statistics.json").read_json()["text"],
                 curves=curves,
+                matrix=matrix.read_json() if matrix.exists() else None,
                 manifests={stage: artifact.manifest for stage, artifact in job.inputs.items()},
             )
         )

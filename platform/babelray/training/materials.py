@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from babelray.encoder.load import load_masked_lm, load_tokenizer
 from babelray.errors import DataError
-from babelray.lexicon.pairs import read_pairs
+from babelray.lexicon.pairs import read_induced, read_pairs
 from babelray.storage import Place
 from babelray.text.corpus import read_sentences
 from babelray.vectors.word_vectors import WordVectors
@@ -55,11 +55,18 @@ class ArtifactMaterials:
         pairs = read_pairs(place, "train")
         return [pair.source for pair in pairs], [pair.target for pair in pairs]
 
+    def induced(self, code: str) -> tuple[list[str], list[str]]:
+        pairs = read_induced(self._aligned() / "dictionary" / f"{code}-{self.hub}.tsv")
+        return [source for source, _ in pairs], [target for _, target in pairs]
+
     def vectors(self, code: str) -> tuple[list[str], Tensor]:
+        vectors = WordVectors.load(self._aligned() / "vectors" / code)
+        return vectors.words, vectors.matrix
+
+    def _aligned(self) -> Place:
         if self.aligned is None:
             raise DataError("an objective needs aligned vectors", "They come from the align stage, before pretrain.")
-        vectors = WordVectors.load(self.aligned / "vectors" / code)
-        return vectors.words, vectors.matrix
+        return self.aligned
 
     def initial_encoder(self) -> PreTrainedModel:
         return load_masked_lm(self.encoder).base_model.eval().requires_grad_(False)

@@ -1,0 +1,219 @@
+"""The align stage on simulated vectors: languages that are rotations of the hub, with noise, and their dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from babelray.lexicon.pairs import Pair, read_induced, write_pairs
+from babelray.mapping.config import AlignConfig
+from babelray.mapping.linear import LinearMapping
+from babelray.stages import align
+from babelray.stages.align import AlignStage, Settings
+from babelray.stages.stage import Job
+from babelray.storage import Place
+from babelray.tasks import Task
+from babelray.vectors.formats import write_vectors
+from babelray.vectors.retrieval import nearest
+from babelray.vectors.word_vectors import WordVectors
+
+WORDS = 400
+LANGUAGES = {"en": 0.0, "de": 0.3, "nl": 0.3, "af": 0.3}
+"""Each language's noise."""
+
+
+def vectors(code: str, noise: float, seed: int = 0) -> WordVectors:
+    """Word number i means concept i in every language; clusters and a skew make the rotation identifiable."""
+    concepts = torch.Generator().manual_seed(seed)
+    centres = torch.randn(12, 20, generator=concepts) * torch.linspace(2, 0.3, 20)
+    space = centres[torch.randint(12, (WORDS,), generator=concepts)]
+    space = space + torch.randn(WORDS, 20, generator=concepts) * torch.linspace(1.2, 0.2, 20)
+    own = torch.Generator().manual_seed(sum(map(ord, code)) + seed)
+    turn = torch.linalg.qr(torch.randn(20, 20, generator=own)).Q if code != "en" else torch.eye(20)
+    matrix = (space + noise * torch.randn(WORDS, 20, generator=own)) @ turn
+    return WordVectors([f"{code}{i}" for i in range(WORDS)], matrix, list(range(WORDS, 0, -1)))
+
+
+class Inline:
+    """Runs tasks one after the other, without a cluster, and remembers which really ran."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def __call__(self, tasks: Sequence[Task], progress: object, unit: str) -> dict[str, Any]:
+        self.names += [task.name for task in tasks]
+        return {task.name: task.function(*task.arguments) for task in tasks}
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    inline = Inline()
+    monkeypatch.setattr(align, "run_tasks", inline)
+    extract, corpus = Place.parse(tmp_path / "extract"), Place.parse(tmp_path / "corpus")
+    for code, noise in LANGUAGES.items():
+        vectors(code, noise).save(extract / "vectors" / code)
+        if code != "en":
+            pairs = [Pair(f"{code}{i}", f"en{i}", "test" if i % 4 == 0 else "train") for i in range(0, WORDS, 2)]
+            write_pairs(corpus / "dictionary" / f"{code}-en", pairs)
+    (extract / "statistics.json").write_json({code: {"vectors": WORDS} for code in LANGUAGES})
+    files = {f"vectors/{code}/vectors.safetensors": {"bytes": 4 * WORDS * 20} for code in LANGUAGES}
+    inputs: Any = {
+        "extract": SimpleNamespace(place=extract, manifest={"files": files}),
+        "corpus": SimpleNamespace(place=corpus, manifest={}),
+    }
+    said: list[str] = []
+
+    def run(out: str = "out", **config: Any) -> tuple[Place, dict[str, Any]]:
+        settings = Settings(languages=list(LANGUAGES), hub="en", seed=1, align=AlignConfig(**config))
+        place = Place.parse(tmp_path / out)
+        job = Job(settings, inputs, place, SimpleNamespace(), lambda values, step: None, said.append)  # type: ignore[arg-type]
+        return place, AlignStage().run(job)["by_language"]
+
+    return SimpleNamespace(run=run, said=said, inline=inline, extract=extract, folder=tmp_path)
+
+
+def precision(out: Place, code: str) -> float:
+    """The share of words that come to lie nearest to their own concept in the hub."""
+    source, hub = (WordVectors.load(out / "vectors" / language).matrix for language in (code, "en"))
+    return (nearest(source, hub, csls=10)[1][:, 0] == torch.arange(WORDS)).float().mean().item()
+
+
+SMALL = {"patience": 5, "start_words": WORDS}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"method": "vecmap", "vecmap": {"self_learning": False}},
+        {"method": "rcsls"},
+        {"method": "least-squares"},
+        {"method": "muse"},
+        {"method": "vecmap", "dictionary": "none", "vecmap": SMALL},
+        {"dictionary": "induced", "vecmap": SMALL},
+        {"joint": 3},
+        {"through": {"af": "nl"}},
+    ],
+    ids=str,
+)
+def test_every_language_comes_to_lie_on_the_hub(stage: SimpleNamespace, config: dict[str, Any]) -> None:
+    out, outcomes = stage.run(**config)
+    for code in ("de", "nl", "af"):
+        assert outcomes[code]["mapped"]
+        assert precision(out, code) > 0.85
+        mapping = LinearMapping.load(out / "mappings" / code)
+        own = WordVectors.load(stage.extract / "vectors" / code)
+        assert torch.equal(mapping.transform(own.matrix), WordVectors.load(out / "vectors" / code).matrix)
+    assert not (out / "work").exists()
+
+
+def test_the_dictionary_that_it_leaves_is_right_and_sorted(stage: SimpleNamespace) -> None:
+    out, outcomes = stage.run()
+    file = out / "dictionary" / "de-en.tsv"
+    pairs = read_induced(file)
+    assert len(pairs) == outcomes["de"]["induced"] > 0.8 * WORDS
+    assert sum(a[2:] == b[2:] for a, b in pairs) > 0.95 * len(pairs)
+    confidence = [float(line.split("\t")[2]) for line in file.read_text().splitlines()]
+    assert confidence == sorted(confidence, reverse=True)
+    fewer, outcomes = stage.run("fewer", induction={"min_confidence": confidence[99]})
+    assert 100 <= outcomes["de"]["induced"] < 110
+    assert read_induced(fewer / "dictionary" / "de-en.tsv")[:99] == pairs[:99]
+
+
+def test_dictionaries_from_other_vectors(stage: SimpleNamespace) -> None:
+    """The run's own vectors of German are noise; others, with the same words, still give its dictionary."""
+    for code in LANGUAGES:
+        write_vectors(vectors(code, 0.1, seed=5), Place.parse(stage.folder / f"{code}.vec"))
+    template = str(stage.folder / "{lang}.vec")
+    out, outcomes = stage.run(dictionary="induced", induced_from=template, vecmap=SMALL)
+    assert outcomes["de"]["pairs"] > 0.9 * WORDS
+    assert precision(out, "de") > 0.9
+    settings = Settings(
+        languages=["en", "de"], hub="en", seed=1, align=AlignConfig(dictionary="induced", induced_from=template)
+    )
+    assert [place.name for place in AlignStage().sources(settings)] == ["en.vec", "de.vec"]
+
+
+def test_words_that_are_spelt_alike(stage: SimpleNamespace) -> None:
+    for code in ("de", "nl", "af"):
+        own = vectors(code, 0.3)
+        words = [f"en{i}" if i % 5 == 0 else word for i, word in enumerate(own.words)]
+        WordVectors(words, own.matrix, own.counts).save(stage.extract / "vectors" / code)
+    out, outcomes = stage.run(dictionary="identical")
+    assert outcomes["de"]["pairs"] == WORDS / 5
+    assert precision(out, "de") > 0.9
+
+
+def test_a_mapping_that_collapsed_is_told(stage: SimpleNamespace) -> None:
+    noise = torch.randn(WORDS, 20, generator=torch.Generator().manual_seed(3))
+    vectors("de", 0.3).with_matrix(noise).save(stage.extract / "vectors" / "de")
+    _, outcomes = stage.run(method="vecmap", dictionary="none", vecmap=SMALL)
+    assert outcomes["de"]["collapsed"] and not outcomes["nl"]["collapsed"]
+    assert "from a random start" in outcomes["de"]["health"]
+    assert any("collapsed in: de. Give a dictionary" in line for line in stage.said)
+
+
+def test_a_language_without_pairs_keeps_its_own_space(stage: SimpleNamespace) -> None:
+    write_pairs(Place.parse(stage.folder / "corpus" / "dictionary" / "de-en"), [Pair("de1", "en1", "train")])
+    out, outcomes = stage.run()
+    assert not outcomes["de"]["mapped"] and outcomes["nl"]["mapped"]
+    assert torch.equal(LinearMapping.load(out / "mappings" / "de").matrix_DE, torch.eye(20))
+    assert any("left as extracted" in line and line.endswith("de") for line in stage.said)
+
+
+def test_joint_refinement_helps_where_the_hub_is_noisy(stage: SimpleNamespace) -> None:
+    vectors("en", 1.0).save(stage.extract / "vectors" / "en")
+    pairwise, _ = stage.run(select=False)
+    joint, _ = stage.run("joint", joint=10, select=False)
+
+    def between(out: Place) -> float:
+        german, dutch = (WordVectors.load(out / "vectors" / code).matrix for code in ("de", "nl"))
+        return (german - dutch).square().sum(1).mean().item()
+
+    assert between(joint) < 0.9 * between(pairwise)
+    hubs = [WordVectors.load(out / "vectors" / "en").matrix for out in (pairwise, joint)]
+    assert torch.equal(*hubs), "the hub stays where it was"
+
+
+def test_what_is_done_is_not_done_again(stage: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, fitted = align._fit, []
+
+    def fit(code: str, *arguments: Any) -> Any:
+        fitted.append(code)
+        if len(fitted) == 3:
+            raise KeyboardInterrupt
+        return real(code, *arguments)
+
+    monkeypatch.setattr(align, "_fit", fit)
+    with pytest.raises(KeyboardInterrupt):
+        stage.run()
+    kept = {path: path.stat().st_mtime_ns for path in (stage.folder / "out" / "work").rglob("*") if path.is_file()}
+    assert kept
+    seen: dict[Path, int] = {}
+    monkeypatch.setattr(align, "_fit", real)
+    write = align._write
+
+    def note(code: str, *arguments: Any) -> Any:
+        seen.update({path: path.stat().st_mtime_ns for path in kept})
+        return write(code, *arguments)
+
+    monkeypatch.setattr(align, "_write", note)
+    out, _ = stage.run()
+    assert seen == kept
+    assert precision(out, "af") > 0.9
+
+
+def test_memory_grows_with_the_words_that_are_looked_at() -> None:
+    files = {f"vectors/{code}/vectors.safetensors": {"bytes": 10**8} for code in ("de", "en")}
+    many, few = {"de": 50_000, "en": 50_000}, {"de": 500, "en": 50_000}
+    small, large = (
+        align._memory(AlignConfig(method="vecmap", vecmap={"cutoff": cutoff}), many, files, "en", "de")
+        for cutoff in (20_000, 40_000)
+    )
+    assert 2 * 10**9 < small < 4 * 10**9 and large > small + 5 * 10**9
+    assert align._memory(AlignConfig(), few, files, "en", "de") < 1.5 * 10**9
