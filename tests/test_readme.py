@@ -5,9 +5,13 @@ import shlex
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 from babelray.recipe import Recipe
+from babelray.storage import Place
+from babelray.vectors.formats import write_vectors
+from babelray.vectors.word_vectors import WordVectors
 from conftest import ROOT
 
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "platform").rglob("*.md"), *(ROOT / "k8s").rglob("*.md")]
@@ -25,7 +29,8 @@ def test_links_lead_somewhere(document: Path) -> None:
         assert (document.parent / target).exists(), target
 
 
-RUNNABLE = [line for line in LINES if line.startswith("babelray") and "dashboard" not in line.split()]
+RUNNABLE = [line for line in LINES if re.match(r"babelray (?!dashboard|.*--source)", line)]
+OF_FILES = [line for line in LINES if re.match("babelray .*--source", line)]
 
 
 @pytest.mark.parametrize("line", RUNNABLE)
@@ -38,6 +43,22 @@ def test_babelray_commands_run(babelray, line: str) -> None:
         assert "FINGERPRINT" in process.stderr, "accepted, but for the place that stands for yours"
     else:
         assert process.returncode == 0, process.stderr
+
+
+def test_commands_on_two_files_run_one_after_the_other(babelray, tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    space = torch.randn(100, 8, generator=generator)
+    for code in ("de", "en"):
+        turn = torch.linalg.qr(torch.randn(8, 8, generator=generator)).Q
+        vectors = WordVectors([f"{code}{i}" for i in range(100)], space @ turn, [1] * 100)
+        write_vectors(vectors, Place.parse(tmp_path / f"{code}.vec"))
+    (tmp_path / "de-en.txt").write_text("".join(f"de{i} en{i}\n" for i in range(50)))
+    (tmp_path / "de-en.test.txt").write_text("".join(f"de{i} en{i}\n" for i in range(50, 100)))
+    assert len(OF_FILES) == 3
+    for line in OF_FILES:
+        process = babelray(*shlex.split(line)[1:], cwd=tmp_path)
+        assert process.returncode == 0, process.stderr
+        assert "100.0" in process.stdout or "--test" not in line
 
 
 @pytest.mark.parametrize("block", re.findall(r"```yaml\n(.*?)```", README, re.DOTALL))
