@@ -152,11 +152,14 @@ def bli(
     target: Annotated[str, typer.Option(metavar="FILE", help="Vectors among which translations are looked for.")],
     test: Annotated[str, typer.Option(metavar="FILE", help="The dictionary: two words a line.")],
     limit: Annotated[int, typer.Option(min=2, help="Most frequent words to read of each file.")] = 200_000,
+    inverted_softmax: Annotated[
+        float, typer.Option(metavar="BETA", min=0.0, help="Also by the inverted softmax of this sharpness, such as 30.")
+    ] = 0.0,
 ) -> None:
     """Measure how well two files of vectors in one space translate words: P@1, P@5, P@10, MRR, by NN and CSLS."""
     from babelray.mapping.files import bli_of_files
 
-    bli_of_files(source, target, test, console, limit)
+    bli_of_files(source, target, test, console, limit, inverted_softmax)
 
 
 _stage_command("pretrain", "Train the encoder further, with objectives that bring its languages together.")

@@ -35,6 +35,8 @@ def test_csls_finds_what_a_hub_hides_from_the_nearest_neighbour() -> None:
     scores = bli(left, right, [(word, word) for word in words])
     assert scores["p1"] > scores["nn"]["p1"] + 0.1
     assert scores["p1"] <= scores["p5"] <= scores["p10"]
+    inverted = bli(left, right, [(word, word) for word in words], inverted_softmax=30.0)
+    assert inverted["isf"]["p1"] > scores["nn"]["p1"] + 0.1
     expected = torch.nn.functional.normalize(source) @ torch.nn.functional.normalize(target).T
     assert scores["nn"]["p1"] == pytest.approx((expected.argmax(1) == torch.arange(40)).float().mean().item())
 

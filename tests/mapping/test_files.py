@@ -80,6 +80,8 @@ def test_what_was_written_can_be_measured_again(folder: Path, align: Command) ->
     files = ["--source", str(out / "source.vec"), "--target", str(out / "target.vec")]
     result = CliRunner().invoke(cli.app, ["bli", *files, "--test", str(folder / "test.txt")])
     assert result.exit_code == 0 and "120 words asked, 99.2% of the test dictionary" in result.output
+    more = CliRunner().invoke(cli.app, ["bli", *files, "--test", str(folder / "test.txt"), "--inverted-softmax", "30"])
+    assert "inverted softmax" in more.output and "inverted softmax" not in result.output
     raw = ["--source", str(folder / "a.vec"), "--target", str(folder / "b.vec")]
     assert "100.0" not in CliRunner().invoke(cli.app, ["bli", *raw, "--test", str(folder / "test.txt")]).output
 

@@ -16,12 +16,18 @@ Pairs = list[tuple[str, str]]
 RANKS = (1, 5, 10)
 
 
-def bli(source: WordVectors, target: WordVectors, pairs: Iterable[tuple[str, str]], csls: int = 10) -> dict[str, Any]:
+def bli(
+    source: WordVectors,
+    target: WordVectors,
+    pairs: Iterable[tuple[str, str]],
+    csls: int = 10,
+    inverted_softmax: float = 0.0,
+) -> dict[str, Any]:
     """P@1, P@5, P@10 and MRR (over the first ten) by CSLS, over the source words that both vocabularies can answer.
 
-    `nn` holds the same by plain nearest neighbours. `coverage` is the share of the dictionary's source words that
-    were asked: the source word is known, and so is at least one of its translations. CSLS' neighbourhoods are taken
-    over the whole vocabularies.
+    `nn` holds the same by plain nearest neighbours, `isf` by the inverted softmax if its β is given. `coverage` is the
+    share of the dictionary's source words that were asked: the source word is known, and so is at least one of its
+    translations. CSLS' neighbourhoods are taken over the whole vocabularies.
     """
     gold: dict[str, set[int]] = defaultdict(set)
     asked: set[str] = set()
@@ -33,10 +39,15 @@ def bli(source: WordVectors, target: WordVectors, pairs: Iterable[tuple[str, str
     if not gold:
         return {**_scores([]), "nn": _scores([]), **counts}
     queries_QD = source.matrix[torch.tensor([source.position[word] for word in gold])]
-    by_csls = nearest(queries_QD, target.matrix, max(RANKS), csls, pool_PD=source.matrix)[1].tolist()
-    by_cosine = nearest(queries_QD, target.matrix, max(RANKS))[1].tolist()
-    answers = list(gold.values())
-    return {**_scores(_ranks(by_csls, answers)), "nn": _scores(_ranks(by_cosine, answers)), **counts}
+
+    def by(**how: Any) -> dict[str, float]:
+        found = nearest(queries_QD, target.matrix, max(RANKS), **how)[1].tolist()
+        return _scores(_ranks(found, list(gold.values())))
+
+    scores = {**by(csls=csls, pool_PD=source.matrix), "nn": by(), **counts}
+    if inverted_softmax:
+        scores["isf"] = by(inverted_softmax=inverted_softmax, pool_PD=source.matrix)
+    return scores
 
 
 def gold(tests: Mapping[str, Pairs], source: str, target: str, hub: str) -> Pairs:

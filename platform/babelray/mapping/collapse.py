@@ -53,10 +53,10 @@ class Health:
 def examine(mapped_ND: Tensor, target_MD: Tensor, words: int = 5000, rounds: int = 10, seed: int = 1) -> Health:
     """Compare a mapping with one from a random start, on the most frequent words."""
     x_ND, z_MD = functional.normalize(mapped_ND[:words]), functional.normalize(target_MD[:words])
-    inducer = Inducer(len(x_ND), len(z_MD))
+    inducer = Inducer(len(x_ND), len(z_MD), device=x_ND.device)
     found = inducer(x_ND, z_MD, direction="mutual")
     generator = torch.Generator().manual_seed(seed)
-    turn_DD = torch.linalg.qr(torch.randn(x_ND.shape[1], z_MD.shape[1], generator=generator)).Q
+    turn_DD = torch.linalg.qr(torch.randn(x_ND.shape[1], z_MD.shape[1], generator=generator)).Q.to(x_ND)
     for _ in range(rounds):
         guessed = inducer(x_ND @ turn_DD, z_MD)
         turn_DD = rotation(x_ND[guessed.source_P], z_MD[guessed.target_P])

@@ -63,9 +63,12 @@ def align_files(
     console.print(f"written: {folder}", highlight=False, soft_wrap=True)
 
 
-def bli_of_files(source: str, target: str, test: str, console: Console, limit: int = 200_000) -> None:
+def bli_of_files(
+    source: str, target: str, test: str, console: Console, limit: int = 200_000, inverted_softmax: float = 0.0
+) -> None:
     """Print how well two vocabularies in one space translate a test dictionary."""
-    show_bli(read_any(source, limit), read_any(target, limit), _pairs(test, console), console)
+    left, right = read_any(source, limit), read_any(target, limit)
+    show_bli(left, right, _pairs(test, console), console, inverted_softmax)
 
 
 def read_any(path: str, limit: int) -> WordVectors:
@@ -82,21 +85,26 @@ def read_any(path: str, limit: int) -> WordVectors:
 
 
 def show_bli(
-    source: WordVectors, target: WordVectors, pairs: list[tuple[str, str]], console: Console
+    source: WordVectors,
+    target: WordVectors,
+    pairs: list[tuple[str, str]],
+    console: Console,
+    inverted_softmax: float = 0.0,
 ) -> dict[str, Any]:
     """Measure and print."""
     from rich.table import Table
 
     from babelray.evaluation.bli import RANKS, bli
 
-    scores = bli(source, target, pairs)
+    scores = bli(source, target, pairs, inverted_softmax=inverted_softmax)
     if not scores["words"]:
         raise DataError("no pair of the test dictionary has both words in the vectors", "Check that the sides fit.")
     table = Table(title=f"{scores['words']:,} words asked, {scores['coverage']:.1%} of the test dictionary")
     table.add_column("retrieval")
     for name in [*(f"P@{n}" for n in RANKS), "MRR"]:
         table.add_column(name, justify="right")
-    for name, row in (("nearest neighbour", scores["nn"]), ("CSLS", scores)):
+    rows = {"nearest neighbour": scores["nn"], "inverted softmax": scores.get("isf"), "CSLS": scores}
+    for name, row in ((name, row) for name, row in rows.items() if row):
         table.add_row(name, *(f"{100 * row[key]:.1f}" for key in [*(f"p{n}" for n in RANKS), "mrr"]))
     console.print(table)
     return scores

@@ -53,20 +53,20 @@ class Induced:
 
 def induce(source_ND: Tensor, target_MD: Tensor, csls: int = 10, direction: Direction = "union") -> Induced:
     """Translations of the words of two vocabularies whose vectors have length 1 and are in one space."""
-    return Inducer(len(source_ND), len(target_MD), csls)(source_ND, target_MD, direction=direction)
+    return Inducer(len(source_ND), len(target_MD), csls, source_ND.device)(source_ND, target_MD, direction=direction)
 
 
 class Inducer:
     """Induces dictionaries of vocabularies of these sizes, as often as it is called, in memory that is taken once."""
 
-    def __init__(self, count: int, other_count: int, csls: int = 10) -> None:
+    def __init__(self, count: int, other_count: int, csls: int = 10, device: torch.device | None = None) -> None:
         self.count, self.other_count, self.csls = count, other_count, csls
         rows, columns = padded(count), padded(other_count)
-        self.cosine_NM = torch.full((rows, columns), -torch.inf)
-        self.rows_NG = torch.empty(rows, columns // GROUP)
-        self.columns_GM = torch.empty(rows // GROUP, columns)
-        self.buffer_BM = torch.empty(min(ROWS, rows), columns)
-        self.near_N, self.near_M = torch.zeros(rows), torch.zeros(columns)
+        self.cosine_NM = torch.full((rows, columns), -torch.inf, device=device)
+        self.rows_NG = torch.empty(rows, columns // GROUP, device=device)
+        self.columns_GM = torch.empty(rows // GROUP, columns, device=device)
+        self.buffer_BM = torch.empty(min(ROWS, rows), columns, device=device)
+        self.near_N, self.near_M = torch.zeros(rows, device=device), torch.zeros(columns, device=device)
         """Half of CSLS' penalties: half the mean cosine of a word to its nearest of the other side."""
 
     def __call__(
@@ -83,7 +83,8 @@ class Inducer:
             self._penalise()
         forward_N, first_N = _choose(self.rows_NG[: self.count], self._forward, self.other_count, keep, generator)
         backward_M, first_M = _choose(self._column_maxima(), self._backward, self.count, keep, generator)
-        own_N, own_M = torch.arange(self.count), torch.arange(self.other_count)
+        own_N = torch.arange(self.count, device=forward_N.device)
+        own_M = torch.arange(self.other_count, device=forward_N.device)
         mutual_N = backward_M[forward_N] == own_N
         source_P, target_P = {
             "forward": (own_N, forward_N),
@@ -143,6 +144,7 @@ def _choose(
     if keep < 1:
         uniform_N = torch.rand(count, generator=generator, dtype=torch.double).clamp(min=1e-300)
         rank_N = (uniform_N.log() / math.log1p(-keep)).floor().long().clamp(max=columns - 1)
+    rank_N = rank_N.to(maxima_NG.device)
     chosen_N, first_N = torch.empty_like(rank_N), torch.empty_like(rank_N)
     looked_for, seen = 1, 0
     while seen < columns:  # rows with like ranks together: few have high ones, for which many cells are looked at

@@ -97,7 +97,7 @@ def self_learn(
     """The dictionary that self-learning ends with; `advance` is told iteration, share of cells kept and objective."""
     generator = torch.Generator().manual_seed(seed)
     x_cut, z_cut = x_ND[: config.cutoff], z_MD[: config.cutoff]
-    inducer = Inducer(len(x_cut), len(z_cut), config.csls)
+    inducer = Inducer(len(x_cut), len(z_cut), config.csls, x_cut.device)
     keep, best, improved, iteration = config.keep, -1.0, 0, 0
     source_P, target_P = dictionary
     while iteration < config.max_iterations:

@@ -1,0 +1,82 @@
+"""Every method in worlds with a known answer: a rotation, noise, and spaces that no rotation brings together."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from babelray.mapping.build import map_both
+from babelray.mapping.config import MappingConfig
+from babelray.vectors.retrieval import nearest
+
+WORDS, WIDTH = 600, 16
+PAIRS = (torch.arange(200), torch.arange(200))
+TESTED = torch.arange(200, WORDS)
+
+SUPERVISED = {
+    "procrustes": MappingConfig(method="procrustes"),
+    "least-squares": MappingConfig(method="least-squares"),
+    "rcsls": MappingConfig(method="rcsls"),
+    "vecmap": MappingConfig(method="vecmap", vecmap={"self_learning": False, "reweight": "symmetric"}),
+    "vecmap, self-learning": MappingConfig(method="vecmap", vecmap={"patience": 3, "reweight": "symmetric"}),
+    "muse": MappingConfig(method="muse"),
+}
+
+
+def world(noise: float, stretch: float = 0.0, warp: float = 0.0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Words in clusters, seen by two languages: turned, with noise, stretched along axes, or bent.
+
+    Stretched spaces are related by a linear mapping that is no rotation; bent ones by none that is linear.
+    """
+    generator = torch.Generator().manual_seed(4)
+    centres = torch.randn(15, WIDTH, generator=generator)[torch.randint(15, (WORDS,), generator=generator)]
+    x = (centres + 0.8 * torch.randn(WORDS, WIDTH, generator=generator)) * torch.linspace(1.5, 0.5, WIDTH)
+    turn = torch.linalg.qr(torch.randn(WIDTH, WIDTH, generator=generator)).Q
+    lengths = torch.exp(stretch * torch.randn(WIDTH, generator=generator))
+    z = (x * lengths + warp * torch.sin(2 * x)) @ turn
+    return x, z + noise * torch.randn(WORDS, WIDTH, generator=generator)
+
+
+def precision(x: torch.Tensor, z: torch.Tensor, config: MappingConfig, dictionary: tuple | None = PAIRS) -> float:
+    """P@1 of words that the mapping never saw."""
+    source, target = map_both(x, z, dictionary, config, seed=1)
+    found = nearest(source.transform(x)[TESTED], target.transform(z), csls=10, pool_PD=source.transform(x))[1].flatten()
+    return (found == TESTED).float().mean().item()
+
+
+@pytest.mark.parametrize("config", SUPERVISED.values(), ids=SUPERVISED)
+def test_a_rotation_is_undone(config: MappingConfig) -> None:
+    assert precision(*world(noise=0.0), config) > 0.99
+
+
+@pytest.mark.parametrize("config", SUPERVISED.values(), ids=SUPERVISED)
+def test_noise_costs_some_words_but_not_the_mapping(config: MappingConfig) -> None:
+    little, much = (precision(*world(noise=noise), config) for noise in (0.3, 0.8))
+    assert 0.9 < little <= 1.0
+    assert 0.3 < much < little
+
+
+@pytest.mark.parametrize("name", ["least-squares", "rcsls", "vecmap"])
+def test_methods_that_may_stretch_beat_a_rotation_where_the_spaces_are_stretched(name: str) -> None:
+    x, z = world(noise=0.3, stretch=1.6)
+    assert precision(x, z, SUPERVISED[name]) > precision(x, z, SUPERVISED["procrustes"]) + 0.05
+
+
+@pytest.mark.parametrize("config", SUPERVISED.values(), ids=SUPERVISED)
+def test_spaces_that_are_bent_are_only_nearly_brought_together(config: MappingConfig) -> None:
+    slightly, strongly = (precision(*world(noise=0.2, warp=warp), config) for warp in (0.2, 3.0))
+    assert slightly > 0.9 > strongly
+
+
+def test_wrong_pairs_do_less_harm_to_self_learning_than_to_procrustes() -> None:
+    x, z = world(noise=0.4)
+    few = (torch.cat([torch.arange(40), torch.arange(40, 80)]), torch.cat([torch.arange(40), torch.arange(300, 340)]))
+    assert (
+        precision(x, z, SUPERVISED["vecmap, self-learning"], few) > precision(x, z, SUPERVISED["procrustes"], few) + 0.1
+    )
+
+
+def test_without_any_dictionary() -> None:
+    config = MappingConfig(method="vecmap", vecmap={"patience": 10, "reweight": "symmetric"})
+    assert precision(*world(noise=0.2), config, None) > 0.9
+    assert precision(*world(noise=0.2, warp=3.0), config, None) < 0.5
