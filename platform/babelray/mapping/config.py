@@ -45,7 +45,7 @@ class RcslsConfig(Config):
 
 
 class MuseConfig(Config):
-    """A rotation found by a game against a discriminator, then refined; defaults as published."""
+    """A rotation found by a game against a discriminator, then refined; defaults as published where they are."""
 
     epochs: int = Field(5, ge=1)
     steps: int = Field(31_250, ge=1)

@@ -23,8 +23,6 @@ import torch
 from babelray.vectors.top import GROUP, column_maxima, padded, row_maxima, top
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from torch import Tensor
 
     from babelray.vectors.top import Cells
@@ -34,7 +32,7 @@ Direction = Literal["forward", "backward", "union", "mutual"]
 each other."""
 
 ROWS = 512
-"""Rows of a block; a multiple of the size of a group."""
+"""Rows that are multiplied at once; a multiple of the size of a group."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class Inducer:
         self.cosine_NM = torch.full((rows, columns), -torch.inf, device=device)
         self.rows_NG = torch.empty(rows, columns // GROUP, device=device)
         self.columns_GM = torch.empty(rows // GROUP, columns, device=device)
-        self.buffer_BM = torch.empty(min(ROWS, rows), columns, device=device)
+        self.buffer_BM = torch.empty(GROUP, columns, device=device)
         self.near_N, self.near_M = torch.zeros(rows, device=device), torch.zeros(columns, device=device)
         """Half of CSLS' penalties: half the mean cosine of a word to its nearest of the other side."""
 
@@ -100,11 +98,11 @@ class Inducer:
         """The cosine of every pair, and the maxima of rows and columns."""
         self.near_N.zero_()
         self.near_M.zero_()
-        for rows, groups in self._blocks():
-            block_BM, own_BD = self.cosine_NM[rows], source_ND[rows]
+        for start in range(0, len(self.cosine_NM), ROWS):
+            block_BM, own_BD = self.cosine_NM[start : start + ROWS], source_ND[start : start + ROWS]
             torch.matmul(own_BD, target_MD.T, out=block_BM[: len(own_BD), : self.other_count])
-            row_maxima(block_BM, out=self.rows_NG[rows])
-            column_maxima(block_BM, out=self.columns_GM[groups])
+            row_maxima(block_BM, out=self.rows_NG[start : start + ROWS])
+            column_maxima(block_BM, out=self.columns_GM[start // GROUP : (start + ROWS) // GROUP])
 
     def _penalise(self) -> None:
         """The penalties, and the maxima of rows and columns when every word of the other side has its own."""
@@ -112,26 +110,26 @@ class Inducer:
         near_N = top(self.rows_NG[: self.count], self._forward, count)[0].mean(1) / 2
         near_M = top(self._column_maxima(), self._backward, other_count)[0].mean(1) / 2
         self.near_N[: self.count], self.near_M[: self.other_count] = near_N, near_M
-        for rows, groups in self._blocks():
-            block_BM = self.cosine_NM[rows]
-            less_BM = self.buffer_BM[: len(block_BM)]
-            row_maxima(torch.sub(block_BM, self.near_M, out=less_BM), out=self.rows_NG[rows])
-            column_maxima(torch.sub(block_BM, self.near_N[rows, None], out=less_BM), out=self.columns_GM[groups])
-
-    def _blocks(self) -> Iterator[tuple[slice, slice]]:
-        """Slices of rows, and of the groups that they are."""
-        for start in range(0, len(self.cosine_NM), ROWS):
-            yield slice(start, start + ROWS), slice(start // GROUP, (start + ROWS) // GROUP)
+        for group, start in enumerate(range(0, len(self.cosine_NM), GROUP)):  # what is read once stays in the cache
+            rows = slice(start, start + GROUP)
+            torch.sub(self.cosine_NM[rows], self.near_M, out=self.buffer_BM)
+            row_maxima(self.buffer_BM, out=self.rows_NG[rows])
+            torch.sub(self.cosine_NM[rows], self.near_N[rows, None], out=self.buffer_BM)
+            column_maxima(self.buffer_BM, out=self.columns_GM[group : group + 1])
 
     def _column_maxima(self) -> Tensor:
         return self.columns_GM.T[: self.other_count].contiguous()
 
     def _forward(self, rows_R1: Tensor, columns_RC: Tensor) -> Tensor:
         """Scores by which translations of source words are compared."""
+        if len(rows_R1) == self.count:  # all in their order, which is faster
+            return self.cosine_NM.gather(1, columns_RC) - self.near_M[columns_RC]
         return self.cosine_NM[rows_R1, columns_RC] - self.near_M[columns_RC]
 
     def _backward(self, columns_R1: Tensor, rows_RC: Tensor) -> Tensor:
         """Scores by which translations of target words are compared."""
+        if len(columns_R1) == self.other_count:
+            return self.cosine_NM.gather(0, rows_RC.T.contiguous()).T - self.near_N[rows_RC]
         return self.cosine_NM[rows_RC, columns_R1] - self.near_N[rows_RC]
 
 

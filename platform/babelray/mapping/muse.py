@@ -1,7 +1,7 @@
 """MUSE: a rotation learned without any dictionary, by a game of two players (Conneau et al., 2018).
 
-A discriminator is told words of both languages and learns which are source words that W has mapped; W learns that it
-cannot tell (section 2.1). With P(x) the discriminator's probability that x is a mapped source word, and H_t(p) =
+A discriminator sees words of both languages and learns which are source words that W has mapped; W learns to make that
+impossible (section 2.1). With P(x) the discriminator's probability that x is a mapped source word, and H_t(p) =
 -t log p - (1 - t) log(1 - p) the cross-entropy with the smoothed label t:
 
     discriminator   L_D = 1/n Σ_i H_{1-s}(P(x_i W)) + 1/m Σ_j H_s(P(z_j))
@@ -12,14 +12,17 @@ cannot tell (section 2.1). With P(x) the discriminator's probability that x is a
 The learning rate decays after each epoch, and is halved where the criterion fell; the best epoch is kept. Then, or
 after Procrustes where there is a dictionary, come the refinements (section 2.2): Procrustes on the pairs of frequent
 words that are mutually nearest by CSLS, and again; the best by the criterion is kept, the start being one of them.
+W starts as the identity and moves in small steps: in a small or noisy space it may never find a rotation far from it.
 
 Written from the paper. We differ from it in this:
-- Vectors are normalised and centred first, as in our other methods. The players see them with length √D: an entry is
-  then about 1, and the published learning rate fits; with length 1 the logits hardly leave 0 and nothing is learned.
-- The paper alternates the players; here the discriminator takes `discriminator_steps` for one of W, as is usual where
-  the game would otherwise be lost before it starts.
+- Vectors are normalised and centred first, as in our other methods. The players see them with length √D, so that an
+  entry is about 1: with length 1 the same criterion took about twice the epochs. W then takes longer steps too; where
+  it strays far from a rotation, a larger β (0.1) helps.
+- The discriminator takes `discriminator_steps` for each step of W, and W learns from smoothed labels as well.
+- An epoch is judged by the rotation nearest to its W, which is what is kept: a W that shrinks some directions brings
+  all words nearer to each other, and the criterion would take that for good.
 - Translations are looked for among the `frequent` words that the discriminator sees, not in the whole vocabulary, and
-  a target word's neighbourhood is taken among the words that the criterion translates: memory stays bounded.
+  a target word's neighbourhood is taken among the source words that the criterion translates: less to multiply.
 
 Shapes: N and M words, B batch, S batches, D width, H and K units of a layer.
 """
@@ -45,6 +48,8 @@ if TYPE_CHECKING:
 
     from babelray.mapping.config import MuseConfig
 
+    Advance = Callable[[int, float], None]
+
 LEAK = 0.2
 Layers = list[tuple["Tensor", "Tensor"]]
 """The discriminator: weights (H, K) and biases (K) of its layers."""
@@ -52,15 +57,11 @@ Layers = list[tuple["Tensor", "Tensor"]]
 
 def discriminator(width: int, hidden: int, generator: torch.Generator) -> Layers:
     """Two hidden layers, drawn evenly within ±1/√(inputs)."""
-    return [
-        (_even((inputs, units), inputs, generator), _even((units,), inputs, generator))
-        for inputs, units in pairwise((width, hidden, hidden, 1))
-    ]
 
+    def even(inputs: int, *shape: int) -> Tensor:
+        return torch.rand(shape, generator=generator).mul_(2).sub_(1).div_(math.sqrt(inputs))
 
-def _even(shape: tuple[int, ...], inputs: int, generator: torch.Generator) -> Tensor:
-    bound = 1 / math.sqrt(inputs)
-    return torch.empty(shape).uniform_(-bound, bound, generator=generator)
+    return [(even(a, a, b), even(a, b)) for a, b in pairwise((width, hidden, hidden, 1))]
 
 
 def descend(layers: Layers, x_BD: Tensor, label_B1: Tensor, rate: float = 0.0) -> Tensor:
@@ -89,8 +90,7 @@ def toward_rotation(w_DD: Tensor, beta: float) -> Tensor:
 
 
 def play(
-    x_ND: Tensor,
-    z_MD: Tensor,
+    sides: tuple[Tensor, Tensor],
     w_DD: Tensor,
     layers: Layers,
     rate: float,
@@ -98,7 +98,7 @@ def play(
     generator: torch.Generator,
 ) -> Tensor:
     """One epoch of the game: the next W; the discriminator's layers are changed in place."""
-    batch, steps = config.batch, config.discriminator_steps
+    (x_ND, z_MD), batch, steps = sides, config.batch, config.discriminator_steps
     told_B1 = torch.full((batch, 1), 1 - config.smoothing)
     label_B1 = torch.cat([told_B1, 1 - told_B1])
     for _ in range(config.steps):
@@ -121,43 +121,38 @@ def dropout(x_BD: Tensor, share: float, generator: torch.Generator) -> Tensor:
 
 def criterion(turned_ND: Tensor, z_MD: Tensor, csls: int, words: int) -> float:
     """The mean cosine of the first words and their translations by CSLS."""
-    turned_ND = functional.normalize(turned_ND[:words])
+    turned_ND = turned_ND[:words]
     found_N = nearest(turned_ND, z_MD, csls=csls)[1].flatten()
     return functional.cosine_similarity(turned_ND, z_MD[found_N]).mean().item()
 
 
-def adversarial(
-    x_ND: Tensor, z_MD: Tensor, config: MuseConfig, generator: torch.Generator, advance: Callable[[int, float], None]
-) -> Tensor:
-    """W of the epoch that the criterion says is best."""
+def adversarial(x_ND: Tensor, z_MD: Tensor, config: MuseConfig, generator: torch.Generator, advance: Advance) -> Tensor:
+    """The rotation nearest to the W of the epoch that the criterion says is best."""
     width = x_ND.shape[1]
-    w_DD = best_DD = torch.eye(width)
+    w_DD = eye_DD = best_DD = torch.eye(width)
     layers = discriminator(width, config.hidden, generator)
+    sides = x_ND * math.sqrt(width), z_MD * math.sqrt(width)
     rate, before, best = config.learning_rate, -math.inf, -math.inf
-    scale = math.sqrt(width)
     for epoch in range(1, config.epochs + 1):
-        w_DD = play(x_ND * scale, z_MD * scale, w_DD, layers, rate, config, generator)
-        value = criterion(x_ND @ w_DD, z_MD, config.csls, config.criterion_words)
+        w_DD = play(sides, w_DD, layers, rate, config, generator)
+        turn_DD = rotation(eye_DD, w_DD)
+        value = criterion(x_ND @ turn_DD, z_MD, config.csls, config.criterion_words)
         advance(epoch, value)
         if value > best:
-            best_DD, best = w_DD, value
+            best_DD, best = turn_DD, value
         rate *= config.decay if value >= before else config.decay / 2
         before = value
     return best_DD
 
 
 def refine(
-    x_ND: Tensor,
-    z_MD: Tensor,
-    w_DD: Tensor,
-    config: MuseConfig,
-    advance: Callable[[int, float], None] = lambda number, value: None,
+    x_ND: Tensor, z_MD: Tensor, w_DD: Tensor, config: MuseConfig, advance: Advance = lambda number, value: None
 ) -> Tensor:
     """The best W, by the criterion, of the start and the refinements."""
     best_DD, best = w_DD, criterion(x_ND @ w_DD, z_MD, config.csls, config.criterion_words)
     x_cut, z_cut = x_ND[: config.refine_words], z_MD[: config.refine_words]
     for number in range(1, config.refinements + 1):
-        found = induce(functional.normalize(x_cut @ w_DD), z_cut, config.csls, direction="mutual")
+        found = induce(x_cut @ w_DD, z_cut, config.csls, direction="mutual")
         w_DD = rotation(x_cut[found.source_P], z_cut[found.target_P])
         value = criterion(x_ND @ w_DD, z_MD, config.csls, config.criterion_words)
         advance(number, value)
@@ -172,16 +167,15 @@ def muse(
     dictionary: Dictionary | None,
     config: MuseConfig,
     seed: int = 1,
-    advance: Callable[[int, float], None] = lambda number, value: None,
+    advance: Advance = lambda number, value: None,
 ) -> tuple[LinearMapping, LinearMapping]:
     """Mappings of both sides; `advance` is told the criterion of every epoch, then of every refinement."""
     x_ND, mean_D = unit_centred(source_ND)
     z_MD, _ = unit_centred(target_MD)
     x_cut, z_cut = x_ND[: config.frequent], z_MD[: config.frequent]
     if dictionary is None:
-        w_DD = adversarial(x_cut, z_cut, config, torch.Generator().manual_seed(seed), advance)
+        done, w_DD = config.epochs, adversarial(x_cut, z_cut, config, torch.Generator().manual_seed(seed), advance)
     else:
-        w_DD = rotation(x_ND[dictionary[0]], z_MD[dictionary[1]])
-    done = config.epochs if dictionary is None else 0
+        done, w_DD = 0, rotation(x_ND[dictionary[0]], z_MD[dictionary[1]])
     w_DD = refine(x_cut, z_cut, w_DD, config, lambda number, value: advance(done + number, value))
     return LinearMapping(mean_D, w_DD), LinearMapping.identity(target_MD)
