@@ -176,6 +176,8 @@ def _run(path: str, overrides: list[str] | None, until: str | None, dry_run: boo
         _show_plan(recipe, until)
         return
     done = pipeline.run(recipe, console, until, force)
+    if until == "align":
+        _show_alignment(recipe, done["align"])
     if "evaluate" in done:
         _show_scores(recipe, done)
     if "report" in done:
@@ -204,6 +206,34 @@ def _show_plan(recipe: Recipe, until: str | None) -> None:
     table = Table("stage", "fingerprint", "state", "place", box=None, pad_edge=False)
     for step in pipeline.plan(recipe, until):
         table.add_row(step.stage.name, step.fingerprint, pipeline.status(step), str(step.place))
+    console.print(table)
+
+
+def _show_alignment(recipe: Recipe, artifact: Artifact) -> None:
+    from statistics import fmean
+
+    from rich.table import Table
+
+    outcomes = {code: row for code, row in artifact.metrics["by_language"].items() if code != recipe.hub}
+    languages = recipe.resolved_languages()
+    table = Table(
+        "", "language", title=f"{recipe.name}: mapped to {recipe.hub}", title_justify="left", title_style="bold"
+    )
+    for name in ("learned from", "translations found", "mapped", "words tested", "P@1 % raw → mapped"):
+        table.add_column(name, justify="right")
+    scores = []
+    for code, row in outcomes.items():
+        cells = ["–", "–"]
+        if "bli" in row:
+            scores.append((row["bli_raw"]["p1"], row["bli"]["p1"]))
+            cells = [f"{row['bli']['words']:,}", _change(*scores[-1])]
+        learned = f"{row['pairs']:,} pairs" if row["pairs"] else "nothing"
+        state = "[red]collapsed[/]" if row.get("collapsed") else "yes" if row["mapped"] else "as extracted"
+        table.add_row(code, languages[code].name, learned, f"{row['induced']:,}", state, *cells)
+    if scores:
+        table.add_section()
+        table.add_row("", "mean", "", "", "", "", _change(*map(fmean, zip(*scores, strict=True))), style="bold")
+    console.print()
     console.print(table)
 
 

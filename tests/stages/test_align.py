@@ -217,3 +217,9 @@ def test_memory_grows_with_the_words_that_are_looked_at() -> None:
     )
     assert 2 * 10**9 < small < 4 * 10**9 and large > small + 5 * 10**9
     assert align._memory(AlignConfig(), few, files, "en", "de") < 1.5 * 10**9
+
+
+def test_held_out_words_say_what_the_mapping_is_worth(stage: SimpleNamespace) -> None:
+    _, outcomes = stage.run()
+    assert outcomes["de"]["bli"]["words"] == len(range(0, WORDS, 4))
+    assert outcomes["de"]["bli"]["p1"] > 0.85 > 0.2 > outcomes["de"]["bli_raw"]["p1"]

@@ -68,7 +68,7 @@ class AlignStage(Stage[Settings]):
             run_tasks([refine], job.progress, "joint refinements")
         written = run_tasks(
             [
-                Task(code, _write, (code, settings, job.source("extract"), job.out), needed(code))
+                Task(code, _write, (code, settings, job.source("extract"), job.source("corpus"), job.out), needed(code))
                 for code in settings.languages
             ],
             job.progress,
@@ -168,9 +168,13 @@ def _refine(outcomes: Mapping[str, Mapping[str, Any]], settings: Settings, extra
         save_file(dict(zip(codes, turns, strict=True)), file)
 
 
-def _write(code: str, settings: Settings, extracted: Place, out: Place) -> dict[str, Any]:
-    """Write a language's mapping, its vectors in the hub's space, and the dictionary that they make."""
-    from babelray.lexicon.pairs import write_induced
+def _write(code: str, settings: Settings, extracted: Place, corpus: Place, out: Place) -> dict[str, Any]:
+    """Write a language's mapping, its vectors in the hub's space, and the dictionary that they make.
+
+    Says how well held-out words are translated, as extracted and mapped; nothing depends on that.
+    """
+    from babelray.evaluation.bli import bli
+    from babelray.lexicon.pairs import read_pairs, write_induced
     from babelray.mapping.dictionary import translations
     from babelray.mapping.linear import LinearMapping
     from babelray.vectors.word_vectors import WordVectors
@@ -188,6 +192,10 @@ def _write(code: str, settings: Settings, extracted: Place, out: Place) -> dict[
         pairs, confidence = translations(mapped, hub, settings.align.induction)
         write_induced(out / "dictionary" / f"{code}-{hub_code}.tsv", pairs, confidence)
         outcome["induced"] = len(pairs)
+        tested = [(p.source, p.target) for p in read_pairs(corpus / "dictionary" / f"{code}-{hub_code}", "test")]
+        if tested:
+            raw = source.with_matrix(LinearMapping.identity(source.matrix).transform(source.matrix))
+            outcome |= {"bli_raw": bli(raw, hub, tested), "bli": bli(mapped, hub, tested)}
     mapping.save(out / "mappings" / code)
     mapped.save(out / "vectors" / code)
     done.write_json(outcome)
