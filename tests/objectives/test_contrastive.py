@@ -1,9 +1,14 @@
 import math
+from pathlib import Path
 
 import pytest
 import torch
 
-from babelray.objectives.contrastive import ranking_loss
+from babelray.errors import DataError
+from babelray.lexicon.pairs import write_induced
+from babelray.objectives.contrastive import Contrastive, ContrastiveConfig, ranking_loss
+from babelray.storage import Place
+from babelray.training.materials import ArtifactMaterials
 
 
 def by_definition(x: torch.Tensor, y: torch.Tensor, same: list[list[bool]], scale: float) -> float:
@@ -47,3 +52,21 @@ def test_a_translation_is_never_a_negative() -> None:
     masked = ranking_loss(torch.stack([x[0], x[0], x[2]]), y, same, 20.0).item()
     unmasked = ranking_loss(torch.stack([x[0], x[0], x[2]]), y, torch.eye(3, dtype=torch.bool), 20.0).item()
     assert masked < 1e-6 < 0.4 < unmasked
+
+
+def test_pairs_come_from_where_the_recipe_says(materials) -> None:
+    words = {"words": {"Katze", "Hund"}, "induced": {"schläft"}, "sentences": {"Die Katze schläft.", "Ein Hund."}}
+    for pairs, expected in words.items():
+        batch = Contrastive(ContrastiveConfig(pairs=pairs, batch_size=30), materials).batch(step=0)
+        rows = zip(batch["source_ids"], batch["source_mask"], strict=True)
+        found = {tuple(ids[: int(mask.sum())].tolist()) for ids, mask in rows}
+        assert found == {tuple(materials.tokenizer(text)["input_ids"]) for text in expected}
+
+
+def test_materials_read_the_dictionary_that_was_induced(tiny_encoder: str, tmp_path: Path) -> None:
+    place = Place.parse(tmp_path)
+    write_induced(place / "dictionary" / "de-en.tsv", [("Katze", "cat"), ("Hund", "dog")], [0.5, 0.25])
+    found = ArtifactMaterials(tiny_encoder, place, place, ["en", "de"], "en", 1, 0)
+    assert found.induced("de") == (["Katze", "Hund"], ["cat", "dog"])
+    with pytest.raises(DataError, match="aligned vectors"):
+        ArtifactMaterials(tiny_encoder, place, None, ["en", "de"], "en", 1, 0).induced("de")

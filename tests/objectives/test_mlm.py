@@ -1,8 +1,10 @@
+from itertools import pairwise
+
 import numpy as np
 import torch
 
 from babelray.encoder.load import load_masked_lm, load_tokenizer
-from babelray.objectives.mlm import mask_tokens, mlm_loss
+from babelray.objectives.mlm import Mlm, MlmConfig, mask_tokens, mlm_loss
 from babelray.objectives.objective import language_shares
 
 
@@ -48,3 +50,19 @@ def test_loss_and_gradient_are_those_of_the_whole_logits(tiny_encoder: str) -> N
 def test_language_shares() -> None:
     assert np.allclose(language_shares([9, 1], 1.0), [0.9, 0.1])
     assert np.allclose(language_shares([9, 1], 0.0), [0.5, 0.5])
+
+
+def test_whole_words_are_hidden_or_shown(materials) -> None:
+    objective = Mlm(MlmConfig(batch_size=60, mask=0.3, whole_words=True), materials)
+    batch = objective.batch(step=0)
+    hidden = batch["labels"] != -100
+    original = torch.where(hidden, batch["labels"], batch["ids"])
+    pieces = 0
+    for row, chosen, mask in zip(original, hidden, batch["mask"], strict=True):
+        tokens = materials.tokenizer.convert_ids_to_tokens(row[: int(mask.sum())].tolist())
+        starts = [i for i, token in enumerate(tokens) if token.startswith("▁")] + [len(tokens) - 1]
+        for start, end in pairwise(starts):
+            assert chosen[start:end].all() or not chosen[start:end].any()
+            pieces += end - start > 1
+    assert pieces > 20, "words of several subwords are among them"
+    assert 0.2 < hidden.sum() / (batch["mask"].sum() - 2 * len(hidden)) < 0.4

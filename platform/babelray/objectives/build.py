@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from babelray.objectives.contrastive import Contrastive
 from babelray.objectives.mlm import Mlm
 from babelray.objectives.static_dcca import StaticDcca
+from babelray.objectives.static_mse import StaticMse
+from babelray.objectives.tlm import Tlm
 from babelray.objectives.transport import Transport
 
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ OBJECTIVES: dict[str, Any] = {
     "contrastive": Contrastive,
     "mlm": Mlm,
     "static-dcca": StaticDcca,
+    "static-mse": StaticMse,
+    "tlm": Tlm,
     "transport": Transport,
 }
 

@@ -30,17 +30,30 @@ class MlmConfig(ObjectiveConfig):
     """Sentences per worker and step."""
     mask: float = Field(0.15, gt=0, lt=1)
     """Share of the subwords that are to be predicted."""
+    whole_words: bool = False
+    """Whether words are hidden as wholes: a part of a word is easily guessed from the rest."""
     temperature: float = Field(0.7, ge=0, le=1)
     """How languages are drawn: 1 as the data, 0 all alike."""
 
 
 def mask_tokens(
-    ids_BT: Tensor, maskable_BT: Tensor, mask_id: int, vocabulary: int, share: float, generator: np.random.Generator
+    ids_BT: Tensor,
+    maskable_BT: Tensor,
+    mask_id: int,
+    vocabulary: int,
+    share: float,
+    generator: np.random.Generator,
+    words_BT: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Masked inputs and labels; labels are −100 where nothing is to be predicted. At least one position is chosen."""
+    """Masked inputs and labels; labels are −100 where nothing is to be predicted. At least one position is chosen.
+
+    `words_BT` numbers the words of each row, less than T: all subwords of a word are then chosen, or none.
+    """
     import torch
 
     draws_BT = torch.from_numpy(generator.random(tuple(ids_BT.shape)))
+    if words_BT is not None:
+        draws_BT = draws_BT.gather(1, words_BT)
     chosen_BT = maskable_BT & (draws_BT < share)
     if not chosen_BT.any():
         chosen_BT = maskable_BT & (draws_BT == draws_BT[maskable_BT].min())
@@ -83,16 +96,25 @@ class Mlm(Objective):
         tokenizer = self.materials.tokenizer
         chosen = generator.choice(len(self.texts), size=self.config.batch_size, p=self.shares)
         sentences = [self.texts[language][generator.integers(len(self.texts[language]))] for language in chosen]
-        ids_BT, mask_BT, words_BT = self.encode(sentences)
+        ids_BT, mask_BT, maskable_BT = self.encode(sentences)
         inputs_BT, labels_BT = mask_tokens(
             ids_BT,
-            words_BT,
+            maskable_BT,
             tokenizer.mask_token_id,
             len(tokenizer),
             self.config.mask,
             generator,
+            self.word_numbers(sentences) if self.config.whole_words else None,
         )
         return {"ids": inputs_BT, "mask": mask_BT, "labels": labels_BT}
+
+    def word_numbers(self, sentences: list[str]) -> Tensor:
+        """Which word of its sentence each subword (B, T) belongs to; 0 for what belongs to none."""
+        import torch
+
+        encoded = self.tokenize(sentences)
+        rows = [[number or 0 for number in encoded.word_ids(i)] for i in range(len(sentences))]
+        return torch.tensor(rows)
 
     def loss(self, model: PreTrainedModel, batch: Batch) -> Tensor:
         return mlm_loss(model, batch["ids"], batch["mask"], batch["labels"])

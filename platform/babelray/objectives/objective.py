@@ -17,7 +17,7 @@ from babelray.config import Config
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
 
 Batch = dict[str, "Tensor"]
 
@@ -78,16 +78,21 @@ class Objective(ABC):
         """The random numbers of this objective at this step on this worker."""
         return np.random.default_rng([self.materials.seed, zlib.crc32(self.label.encode()), step, self.materials.rank])
 
-    def encode(self, texts: list[str]) -> tuple[Tensor, Tensor, Tensor]:
-        """Subwords (B, T), the attention mask, and where subwords stand that are neither special nor padding."""
-        encoded = self.materials.tokenizer(
+    def tokenize(self, texts: list[str], others: list[str] | None = None) -> BatchEncoding:
+        """Texts as subwords, padded; with `others` each is read together with its other, as the tokenizer joins two."""
+        return self.materials.tokenizer(
             texts,
+            others,
             padding=True,
             truncation=True,
             max_length=self.materials.max_tokens,
             return_special_tokens_mask=True,
             return_tensors="pt",
         )
+
+    def encode(self, texts: list[str], others: list[str] | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Subwords (B, T), the attention mask, and where subwords stand that are neither special nor padding."""
+        encoded = self.tokenize(texts, others)
         attended = encoded["attention_mask"]
         return encoded["input_ids"], attended, attended.bool() & (encoded["special_tokens_mask"] == 0)
 

@@ -2,10 +2,8 @@
 
     L = −1/k Σ_i ρ_i,   ρ = singular values of Σ₁₁^(−1/2) Σ₁₂ Σ₂₂^(−1/2)
 
-Words are drawn from the static vectors of all languages, encoded alone and mean-pooled over their
-subwords. The loss asks only that some linear view of the encoder's vectors correlates with the static ones,
-so it does not force the encoder into their coordinates, as a mean squared error would. The gradient flows to the
-encoder alone. No parallel text is needed.
+The loss asks only that some linear view of the encoder's vectors correlates with the static ones, so it does not force
+the encoder into their coordinates, as a mean squared error would (`static-mse`). `static_words` says what is compared.
 
 The correlations come from Cholesky factors of the shrunk covariances instead of inverse square roots: the
 singular values are the same, and the gradient has no differences of eigenvalues in a denominator. The
@@ -18,21 +16,21 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from babelray.objectives.objective import Batch, Materials, Objective, ObjectiveConfig, language_shares
+from babelray.objectives.static_words import StaticWords, StaticWordsConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
+    from babelray.objectives.objective import Batch, Materials
 
-class StaticDccaConfig(ObjectiveConfig):
+
+class StaticDccaConfig(StaticWordsConfig):
+    """Take several times as many words as the encoder is wide, or everything correlates."""
+
     kind: Literal["static-dcca"] = "static-dcca"
-    batch_size: int = Field(512, ge=2)
-    """Words per worker and step; several times the width of the encoder, or everything correlates."""
     shrinkage: float = Field(0.1, gt=0, le=1)
     """Share of the mean variance that is mixed into each covariance, which keeps the problem well posed."""
-    temperature: float = Field(0.7, ge=0, le=1)
-    """How languages are drawn: 1 as their vocabularies, 0 all alike."""
 
 
 def canonical_correlations(first_ND: Tensor, second_NE: Tensor, shrinkage: float) -> Tensor:
@@ -56,32 +54,12 @@ def canonical_correlations(first_ND: Tensor, second_NE: Tensor, shrinkage: float
     return torch.linalg.svdvals(whitened_DE)
 
 
-class StaticDcca(Objective):
-    """Words of all languages against their aligned static vectors."""
+class StaticDcca(StaticWords):
+    """The correlation of words with their static vectors."""
 
     def __init__(self, config: StaticDccaConfig, materials: Materials) -> None:
         super().__init__(config, materials)
-        self.config = config
-        self.vectors = [materials.vectors(code) for code in materials.languages]
-        self.shares = language_shares([len(words) for words, _ in self.vectors], config.temperature)
-
-    def batch(self, step: int) -> Batch:
-        import torch
-
-        generator = self.generator(step)
-        chosen = generator.choice(len(self.vectors), size=self.config.batch_size, p=self.shares)
-        rows = [(language, generator.integers(len(self.vectors[language][0]))) for language in chosen]
-        ids_BT, mask_BT, words_BT = self.encode([self.vectors[language][0][row] for language, row in rows])
-        return {
-            "ids": ids_BT,
-            "mask": mask_BT,
-            "pooled": words_BT,
-            "static": torch.stack([self.vectors[language][1][row] for language, row in rows]),
-        }
+        self.shrinkage = config.shrinkage
 
     def loss(self, model: PreTrainedModel, batch: Batch) -> Tensor:
-        from babelray.encoder.pool import mean_pool
-
-        hidden_BTD = model.base_model(input_ids=batch["ids"], attention_mask=batch["mask"]).last_hidden_state
-        words_BD = mean_pool(hidden_BTD, batch["pooled"])
-        return -canonical_correlations(words_BD, batch["static"], self.config.shrinkage).mean().float()
+        return -canonical_correlations(self.words(model, batch), batch["static"], self.shrinkage).mean().float()

@@ -10,10 +10,13 @@ from babelray.config import Config
 from babelray.objectives.contrastive import ContrastiveConfig
 from babelray.objectives.mlm import MlmConfig
 from babelray.objectives.static_dcca import StaticDccaConfig
+from babelray.objectives.static_mse import StaticMseConfig
+from babelray.objectives.tlm import TlmConfig
 from babelray.objectives.transport import TransportConfig
 
 AnyObjective = Annotated[
-    ContrastiveConfig | MlmConfig | StaticDccaConfig | TransportConfig, Field(discriminator="kind")
+    ContrastiveConfig | MlmConfig | StaticDccaConfig | StaticMseConfig | TlmConfig | TransportConfig,
+    Field(discriminator="kind"),
 ]
 
 

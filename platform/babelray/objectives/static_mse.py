@@ -1,0 +1,41 @@
+"""Mean squared error between the encoder's vectors of single words and their aligned static vectors.
+
+    L = 1/(B D) Σ_i ‖ w_i − s_i ‖²
+
+with w_i the mean-pooled vector of a word that is encoded alone and s_i its static vector (Hämmerl et al., 2022,
+section 4.1). It forces the encoder into the very coordinates of the static vectors, which must be as wide as it is: in
+the paper it breaks sentence retrieval, where `static-dcca`, which asks only for correlation, improves it. Use it to
+compare.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from babelray.errors import TrainingError
+from babelray.objectives.static_words import StaticWords, StaticWordsConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+    from babelray.objectives.objective import Batch
+
+
+class StaticMseConfig(StaticWordsConfig):
+    kind: Literal["static-mse"] = "static-mse"
+
+
+class StaticMse(StaticWords):
+    """The distance of words to their static vectors."""
+
+    def loss(self, model: PreTrainedModel, batch: Batch) -> Tensor:
+        from torch.nn import functional
+
+        words_BD, static_BE = self.words(model, batch), batch["static"]
+        if words_BD.shape != static_BE.shape:
+            raise TrainingError(
+                f"static-mse: the encoder is {words_BD.shape[1]} wide, the static vectors are {static_BE.shape[1]}",
+                "Use static-dcca, or vectors that were extracted from an encoder of the same width.",
+            )
+        return functional.mse_loss(words_BD.float(), static_BE.float())
