@@ -91,7 +91,7 @@ def _memory(config: AlignConfig, words: Mapping[str, int], files: Mapping[str, A
     if config.method == "muse":
         limits.append(config.muse.refine_words)
     cells = min(max(limits), words[code]) * min(max(limits), words[hub])
-    return 4 * sum(sizes) + 5 * cells + (1 << 28)
+    return 4 * sum(sizes) + 5 * cells + (3 << 28)  # Python and torch, and what retrieval keeps
 
 
 def _remarks(outcomes: Mapping[str, Mapping[str, Any]], hub: str) -> list[str]:
