@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-CELLS = 1 << 27
-"""Scores that are kept at once: 512 MB."""
-COLUMNS = 8192
-"""Columns of a product whose maxima are taken while it is still in the processor's cache."""
+CELLS = 1 << 26
+"""Scores that are kept at once: 256 MB."""
 
 
 def nearest(
@@ -53,7 +51,7 @@ def nearest(
     """
     queries_ND, keys_MD = functional.normalize(queries_ND), functional.normalize(keys_MD)
     n, k = min(n, len(keys_MD)), min(csls, len(keys_MD))
-    offset_M = torch.zeros(len(keys_MD), device=keys_MD.device)
+    offset_M = None
     if csls or inverted_softmax:
         pool_PD = queries_ND if pool_PD is None else functional.normalize(pool_PD)
         if csls:
@@ -91,7 +89,7 @@ class _Block(NamedTuple):
 
     scores_BM: Tensor
     maxima_BG: Tensor
-    raw_BG: Tensor
+    raw_BG: Tensor | None
     offset_M: Tensor
 
     def cells(self, rows_R1: Tensor, columns_RC: Tensor) -> Tensor:
@@ -99,6 +97,7 @@ class _Block(NamedTuple):
 
     def raw_top(self, k: int) -> Tensor:
         """The k largest products (B, k) before the offset was subtracted."""
+        assert self.raw_BG is not None  # asked for with `raw`
         return top(self.raw_BG, lambda rows, columns: self.cells(rows, columns) + self.offset_M[columns], k)[0]
 
 
@@ -109,15 +108,9 @@ def _blocks(queries_ND: Tensor, keys_MD: Tensor, offset_M: Tensor | None = None,
     scores_BM = queries_ND.new_full((rows, width), -torch.inf)
     less_M = queries_ND.new_zeros(width) if offset_M is None else functional.pad(offset_M, (0, width - count))
     for block_BD in queries_ND.split(rows):
-        maxima, raw_maxima = [], []
-        for start in range(0, width, COLUMNS):
-            end = min(start + COLUMNS, count)
-            tile = scores_BM[: len(block_BD), start : start + COLUMNS]
-            torch.matmul(block_BD, keys_MD[start:end].T, out=tile[:, : end - start])
-            if raw:
-                raw_maxima.append(row_maxima(tile))
-            if offset_M is not None:
-                tile -= less_M[start : start + COLUMNS]
-            maxima.append(row_maxima(tile))
-        maxima_BG = torch.cat(maxima, 1)
-        yield _Block(scores_BM[: len(block_BD)], maxima_BG, torch.cat(raw_maxima, 1) if raw else maxima_BG, less_M)
+        block_BM = scores_BM[: len(block_BD)]
+        torch.matmul(block_BD, keys_MD.T, out=block_BM[:, :count])
+        raw_BG = row_maxima(block_BM) if raw else None
+        if offset_M is not None:
+            block_BM -= less_M
+        yield _Block(block_BM, row_maxima(block_BM), raw_BG, less_M)
