@@ -4,7 +4,8 @@ Self-learning always ends, and its objective always rises; from a bad start it e
 one language lie near unrelated words of the other. Two signs tell, without any dictionary: the objective (the mean
 cosine of words to their best translations), and the share of words whose best translation has them as its own best.
 Both are compared with what the same number of words gives when self-learning starts from nothing: a random rotation,
-refined for a few rounds. A mapping that does no better has collapsed.
+refined for a few rounds. A mapping that does no better has collapsed, or cannot be told from one that has: where
+vectors are poor, a mapping that finds a few translations may be among them.
 
 Shapes: N and M words, D width.
 """
