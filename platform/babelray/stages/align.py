@@ -104,7 +104,7 @@ def _remarks(outcomes: Mapping[str, Mapping[str, Any]], hub: str) -> list[str]:
         remarks.append(f"left as extracted, since no mapping did better on held-back pairs: {', '.join(raw)}")
     if collapsed:
         remarks.append(
-            f"no better than from a random start, so the mapping has probably collapsed in: {', '.join(collapsed)}. {ADVICE}"
+            f"no better than from a random start, so probably collapsed in: {', '.join(collapsed)}. {ADVICE}"
         )
     return remarks
 
