@@ -12,6 +12,7 @@ from rich.console import Console
 
 from babelray import __version__
 from babelray.errors import BabelrayError
+from babelray.mapping.methods import Method
 
 if TYPE_CHECKING:
     from babelray.recipe import Recipe
@@ -39,7 +40,6 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the resolved recip
 ArtifactPath = Annotated[
     str, typer.Argument(metavar="ARTIFACT", help="A folder that extract or align left, such as runs/align/FINGERPRINT.")
 ]
-Method = Literal["procrustes", "least-squares", "rcsls", "vecmap", "muse"]
 Force = Annotated[
     str | None, typer.Option("--force", metavar="STAGE", help="Do this stage and all that follow from it again.")
 ]

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from babelray.config import Config
+from babelray.mapping.methods import Method
 
 
 class VecMapConfig(Config):
@@ -90,7 +91,7 @@ class InductionConfig(Config):
 class MappingConfig(Config):
     """How one space is mapped to another."""
 
-    method: Literal["procrustes", "least-squares", "rcsls", "vecmap", "muse"] = "procrustes"
+    method: Method = "procrustes"
     """`procrustes`: the best rotation. `least-squares`: the best linear mapping. `rcsls`: one trained for CSLS.
     `vecmap`: in steps, with self-learning. `muse`: a rotation, refined by the translations that it finds."""
     ridge: float = Field(0.0, ge=0)

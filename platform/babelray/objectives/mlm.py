@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from pydantic import Field
 
-from babelray.objectives.objective import Batch, Materials, Objective, ObjectiveConfig, language_shares
+from babelray.objectives.objective import Batch, Materials, Objective, ObjectiveConfig, language_shares, parts
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from transformers import PreTrainedModel
+    from transformers import BatchEncoding, PreTrainedModel
 
 
 class MlmConfig(ObjectiveConfig):
@@ -64,6 +64,14 @@ def mask_tokens(
     return inputs_BT, torch.where(chosen_BT, ids_BT, -100)
 
 
+def word_numbers(encoded: BatchEncoding) -> Tensor:
+    """Which word of its sentence each subword (B, T) belongs to; 0 for what belongs to none."""
+    import torch
+
+    rows = range(len(encoded["input_ids"]))
+    return torch.tensor([[number or 0 for number in encoded.word_ids(row)] for row in rows])
+
+
 def mlm_loss(model: PreTrainedModel, ids_BT: Tensor, mask_BT: Tensor, labels_BT: Tensor) -> Tensor:
     """Cross-entropy at the masked positions; the vocabulary's logits are computed only there."""
     from torch.nn import functional
@@ -96,7 +104,8 @@ class Mlm(Objective):
         tokenizer = self.materials.tokenizer
         chosen = generator.choice(len(self.texts), size=self.config.batch_size, p=self.shares)
         sentences = [self.texts[language][generator.integers(len(self.texts[language]))] for language in chosen]
-        ids_BT, mask_BT, maskable_BT = self.encode(sentences)
+        encoded = self.tokenize(sentences)
+        ids_BT, mask_BT, maskable_BT = parts(encoded)
         inputs_BT, labels_BT = mask_tokens(
             ids_BT,
             maskable_BT,
@@ -104,17 +113,9 @@ class Mlm(Objective):
             len(tokenizer),
             self.config.mask,
             generator,
-            self.word_numbers(sentences) if self.config.whole_words else None,
+            word_numbers(encoded) if self.config.whole_words else None,
         )
         return {"ids": inputs_BT, "mask": mask_BT, "labels": labels_BT}
-
-    def word_numbers(self, sentences: list[str]) -> Tensor:
-        """Which word of its sentence each subword (B, T) belongs to; 0 for what belongs to none."""
-        import torch
-
-        encoded = self.tokenize(sentences)
-        rows = [[number or 0 for number in encoded.word_ids(i)] for i in range(len(sentences))]
-        return torch.tensor(rows)
 
     def loss(self, model: PreTrainedModel, batch: Batch) -> Tensor:
         return mlm_loss(model, batch["ids"], batch["mask"], batch["labels"])

@@ -92,9 +92,7 @@ class Objective(ABC):
 
     def encode(self, texts: list[str], others: list[str] | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Subwords (B, T), the attention mask, and where subwords stand that are neither special nor padding."""
-        encoded = self.tokenize(texts, others)
-        attended = encoded["attention_mask"]
-        return encoded["input_ids"], attended, attended.bool() & (encoded["special_tokens_mask"] == 0)
+        return parts(self.tokenize(texts, others))
 
     @abstractmethod
     def batch(self, step: int) -> Batch:
@@ -103,6 +101,12 @@ class Objective(ABC):
     @abstractmethod
     def loss(self, model: PreTrainedModel, batch: Batch) -> Tensor:
         """A scalar."""
+
+
+def parts(encoded: BatchEncoding) -> tuple[Tensor, Tensor, Tensor]:
+    """What `Objective.encode` gives, of texts that are tokenized already."""
+    attended = encoded["attention_mask"]
+    return encoded["input_ids"], attended, attended.bool() & (encoded["special_tokens_mask"] == 0)
 
 
 def language_shares(sizes: list[int], temperature: float) -> np.ndarray:

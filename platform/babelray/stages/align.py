@@ -129,7 +129,7 @@ def _fit(code: str, settings: Settings, extracted: Place, corpus: Place, work: P
     target = WordVectors.load(extracted / "vectors" / target_code)
     pairs = _pairs(code, target_code, settings, source, target, corpus)
     fit = partial(map_to_hub, source.matrix, target.matrix, config=config, seed=settings.seed)
-    mapping, seen = LinearMapping.identity(source.matrix), _as_others_see_it(target)
+    mapping, seen = LinearMapping.identity(source.matrix), _unmapped(target)
     outcome: dict[str, Any] = {"mapped": pairs is None, "pairs": len(pairs or [])}
     if pairs is not None and len(pairs) >= config.min_pairs:
         outcome |= compare(source, seen, pairs, fit) if config.select else {"mapped": True}
@@ -155,7 +155,7 @@ def _refine(outcomes: Mapping[str, Mapping[str, Any]], settings: Settings, extra
 
     if (work / TURNS).exists():
         return
-    hub = _as_others_see_it(WordVectors.load(extracted / "vectors" / settings.hub))
+    hub = _unmapped(WordVectors.load(extracted / "vectors" / settings.hub))
     codes, vectors, concepts = [settings.hub], [hub.matrix], [torch.arange(len(hub))]
     for code in (code for code, outcome in outcomes.items() if outcome["mapped"]):
         own = WordVectors.load(extracted / "vectors" / code)
@@ -190,25 +190,24 @@ def _write(code: str, settings: Settings, extracted: Place, corpus: Place, out: 
     mapped = source.with_matrix(mapping.transform(source.matrix))
     outcome: dict[str, Any] = {"mapped": False} if code == hub_code else {}
     if code != hub_code:
-        hub = _as_others_see_it(WordVectors.load(extracted / "vectors" / hub_code))
+        hub = _unmapped(WordVectors.load(extracted / "vectors" / hub_code))
         pairs, confidence = translations(mapped, hub, settings.align.induction)
         write_induced(out / "dictionary" / f"{code}-{hub_code}.tsv", pairs, confidence)
         outcome["induced"] = len(pairs)
         tested = [(p.source, p.target) for p in read_pairs(corpus / "dictionary" / f"{code}-{hub_code}", "test")]
         if tested:
-            raw = source.with_matrix(LinearMapping.identity(source.matrix).transform(source.matrix))
-            outcome |= {"bli_raw": bli(raw, hub, tested), "bli": bli(mapped, hub, tested)}
+            outcome |= {"bli_raw": bli(_unmapped(source), hub, tested), "bli": bli(mapped, hub, tested)}
     mapping.save(out / "mappings" / code)
     mapped.save(out / "vectors" / code)
     done.write_json(outcome)
     return outcome
 
 
-def _as_others_see_it(target: WordVectors) -> WordVectors:
-    """The hub's vectors as its own mapping leaves them: normalised and centred."""
-    from babelray.mapping.linear import LinearMapping
+def _unmapped(vectors: WordVectors) -> WordVectors:
+    """Vectors as the identity leaves them, which is the hub's own mapping: normalised and centred."""
+    from babelray.mapping.linear import unit_centred
 
-    return target.with_matrix(LinearMapping.identity(target.matrix).transform(target.matrix))
+    return vectors.with_matrix(unit_centred(vectors.matrix)[0])
 
 
 def _to_the_hub(code: str, settings: Settings, work: Place) -> LinearMapping:
