@@ -24,10 +24,10 @@ def test_resolved_recipe_loads_to_the_same(tmp_path: Path) -> None:
 
 def test_overrides_reach_keys_lists_and_types() -> None:
     recipe = load_recipe(
-        QUICKSTART, ["pretrain.steps=7", "languages=[en, de]", "pretrain.objectives.0.batch_size=3", "experiment=x"]
+        QUICKSTART, ["pretrain.steps=7", "languages=[en, de]", "pretrain.objectives.0.batch_size=4", "experiment=x"]
     )
     assert (recipe.pretrain.steps, recipe.languages, recipe.experiment) == (7, ["en", "de"], "x")
-    assert recipe.pretrain.objectives[0].batch_size == 3
+    assert recipe.pretrain.objectives[0].batch_size == 4
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ import torch
 
 from babelray.errors import DataError
 from babelray.lexicon.pairs import write_induced
-from babelray.objectives.contrastive import Contrastive, ContrastiveConfig, ranking_loss
+from babelray.objectives.contrastive import Contrastive, ContrastiveConfig, ranking_terms
 from babelray.storage import Place
 from babelray.training.materials import ArtifactMaterials
+from few_materials import WORDS
 
 
 def by_definition(x: torch.Tensor, y: torch.Tensor, same: list[list[bool]], scale: float) -> float:
@@ -29,7 +30,9 @@ def test_same_as_the_definition_with_false_negatives_left_out() -> None:
     x, y = torch.randn(5, 4), torch.randn(5, 4)
     same = torch.eye(5, dtype=torch.bool)
     same[1, 3] = same[3, 1] = True
-    assert ranking_loss(x, y, same, 20.0).item() == pytest.approx(by_definition(x, y, same.tolist(), 20.0), rel=1e-4)
+    assert ranking_terms(x, y, same, 20.0).mean().item() == pytest.approx(
+        by_definition(x, y, same.tolist(), 20.0), rel=1e-4
+    )
 
 
 def test_same_as_sentence_transformers() -> None:
@@ -39,7 +42,7 @@ def test_same_as_sentence_transformers() -> None:
     x, y = torch.randn(8, 16), torch.randn(8, 16)
     theirs = losses.MultipleNegativesRankingLoss(model=None, scale=20.0)
     expected = [theirs.compute_loss_from_embeddings([a, b], None) for a, b in ((x, y), (y, x))]
-    ours = ranking_loss(x, y, torch.eye(8, dtype=torch.bool), 20.0)
+    ours = ranking_terms(x, y, torch.eye(8, dtype=torch.bool), 20.0).mean()
     assert ours.item() == pytest.approx(sum(loss.item() for loss in expected) / 2, rel=1e-4)
 
 
@@ -49,13 +52,13 @@ def test_a_translation_is_never_a_negative() -> None:
     y = torch.stack([x[0], x[0], x[2]])
     same = torch.eye(3, dtype=torch.bool)
     same[0, 1] = same[1, 0] = True
-    masked = ranking_loss(torch.stack([x[0], x[0], x[2]]), y, same, 20.0).item()
-    unmasked = ranking_loss(torch.stack([x[0], x[0], x[2]]), y, torch.eye(3, dtype=torch.bool), 20.0).item()
+    masked = ranking_terms(torch.stack([x[0], x[0], x[2]]), y, same, 20.0).mean().item()
+    unmasked = ranking_terms(torch.stack([x[0], x[0], x[2]]), y, torch.eye(3, dtype=torch.bool), 20.0).mean().item()
     assert masked < 1e-6 < 0.4 < unmasked
 
 
 def test_pairs_come_from_where_the_recipe_says(materials) -> None:
-    words = {"words": {"Katze", "Hund"}, "induced": {"schläft"}, "sentences": {"Die Katze schläft.", "Ein Hund."}}
+    words = {"words": set(WORDS["de"]), "induced": {"schläft"}, "sentences": {"Die Katze schläft.", "Ein Hund."}}
     for pairs, expected in words.items():
         batch = Contrastive(ContrastiveConfig(pairs=pairs, batch_size=30), materials).batch(step=0)
         rows = zip(batch["source_ids"], batch["source_mask"], strict=True)
@@ -66,7 +69,49 @@ def test_pairs_come_from_where_the_recipe_says(materials) -> None:
 def test_materials_read_the_dictionary_that_was_induced(tiny_encoder: str, tmp_path: Path) -> None:
     place = Place.parse(tmp_path)
     write_induced(place / "dictionary" / "de-en.tsv", [("Katze", "cat"), ("Hund", "dog")], [0.5, 0.25])
-    found = ArtifactMaterials(tiny_encoder, place, place, ["en", "de"], "en", 1, 0)
+    found = ArtifactMaterials(tiny_encoder, place, place, ["en", "de"], "en", 1, {})
     assert found.induced("de") == (["Katze", "Hund"], ["cat", "dog"])
     with pytest.raises(DataError, match="aligned vectors"):
-        ArtifactMaterials(tiny_encoder, place, None, ["en", "de"], "en", 1, 0).induced("de")
+        ArtifactMaterials(tiny_encoder, place, None, ["en", "de"], "en", 1, {}).induced("de")
+
+
+def test_hard_negatives_are_in_the_denominator_but_no_translation_is() -> None:
+    torch.manual_seed(0)
+    x, y, hard = torch.randn(3, 4), torch.randn(3, 4), torch.randn(6, 4)
+    translates = torch.zeros(3, 6, dtype=torch.bool)
+    translates[0, 4] = True
+    alone = torch.eye(3, dtype=torch.bool)
+    found = ranking_terms(x, y, alone, 20.0, hard, translates)
+    cosine = torch.nn.functional.cosine_similarity
+    for i in range(3):
+        allowed = [hard[j] for j in range(6) if not translates[i, j]]
+        forward = torch.stack([20 * cosine(x[i], z, dim=0) for z in (*y, *allowed)])
+        backward = torch.stack([20 * cosine(z, y[i], dim=0) for z in x])
+        expected = -(forward.log_softmax(0)[i] + backward.log_softmax(0)[i]) / 2
+        assert found[i].item() == pytest.approx(expected.item(), rel=1e-4)
+
+
+def test_negatives_are_mined_before_training_and_never_mislabelled(materials) -> None:
+    """`Katze` also translates to `kitty` and `cat` is also `Kater`: neither is ever a negative of the other."""
+    materials.dictionary = lambda code: (
+        ["Katze", "Katze", "Kater", "Hund", "Bett"],
+        ["cat", "kitty", "cat", "dog", "bed"],
+    )
+    objective = Contrastive(ContrastiveConfig(pairs="words", batch_size=64, hard_negatives=2), materials)
+    objective.start(torch.device("cpu"))
+    hub = {"cat", "kitty", "dog", "bed"}
+    assert set(objective.hard["de", "Katze"]) == {"dog", "bed"}
+    assert set(objective.hard["de", "Hund"]) < hub - {"dog"} and len(objective.hard["de", "Hund"]) == 2
+    whole = objective.whole(step=0)
+    sources, targets = zip(
+        *(tuple(side[row] for side in objective.pairs["de"]) for _, row in objective.examples(0)), strict=True
+    )
+    known = {("Katze", "cat"), ("Katze", "kitty"), ("Kater", "cat"), ("Hund", "dog"), ("Bett", "bed")}
+    negatives = objective._hard(objective.examples(0))
+    assert whole["same"].shape == (64, 64) and whole["translates"].shape == (64, 128)
+    for i, source in enumerate(sources):
+        for j, target in enumerate(targets):
+            related = (source, target) in known or (sources[j], targets[i]) in known
+            assert whole["same"][i, j] == (related or source == sources[j])
+        for j, negative in enumerate(negatives):
+            assert whole["translates"][i, j] == ((source, negative) in known)

@@ -1,7 +1,8 @@
 import numpy as np
 import torch
 
-from babelray.objectives.static_dcca import canonical_correlations
+from babelray.encoder.load import load_masked_lm
+from babelray.objectives.static_dcca import StaticDcca, StaticDccaConfig, canonical_correlations, correlation_terms
 
 
 def by_definition(x: np.ndarray, y: np.ndarray, shrinkage: float) -> np.ndarray:
@@ -49,3 +50,30 @@ def test_gradient_is_right_even_with_equal_correlations() -> None:
 def test_constant_vectors_do_not_break_it() -> None:
     found = canonical_correlations(torch.ones(10, 3), torch.randn(10, 3), 0.1)
     assert torch.allclose(found, torch.zeros(3).double())
+
+
+def test_terms_average_to_the_mean_correlation_with_its_gradient() -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(40, 6).double().requires_grad_(), torch.randn(40, 4).double()
+    mean, terms = canonical_correlations(x, y, 0.1).mean(), correlation_terms(x, y, 0.1)
+    assert terms.shape == (40,) and torch.allclose(terms.mean(), mean)
+    expected, found = (torch.autograd.grad(value, x)[0] for value in (mean, terms.mean()))
+    assert torch.allclose(found, expected, atol=1e-10)
+
+
+def test_words_meet_their_own_vectors(materials, tiny_encoder: str) -> None:
+    """The loss of a step is that of all its words in one view against their static vectors, of any width."""
+    materials.width = 5
+    objective = StaticDcca(StaticDccaConfig(batch_size=40), materials)
+    model = load_masked_lm(tiny_encoder).eval()
+    parts = [objective.vectors(model, objective.batch(2, part, 4)) for part in range(4)]
+    loss = objective.whole_terms(torch.cat(parts), objective.whole(2)).mean()
+    words, static = zip(
+        *((materials.vectors(c)[0][i], materials.vectors(c)[1][i]) for c, i in objective.examples(2)), strict=True
+    )
+    alone = []
+    for word in words:
+        encoded = materials.tokenizer(word, return_tensors="pt")
+        alone.append(model.base_model(**encoded).last_hidden_state[0, 1:-1].mean(0))
+    expected = -canonical_correlations(torch.stack(alone), torch.stack(static), 0.1).mean()
+    assert abs(loss.item() - expected.item()) < 1e-5

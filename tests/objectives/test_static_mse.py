@@ -16,7 +16,7 @@ def test_it_is_the_mean_square_over_words_that_are_encoded_one_by_one(materials,
         length = int(mask.sum())
         hidden = model.base_model(input_ids=ids[None, :length], attention_mask=mask[None, :length]).last_hidden_state[0]
         squares.append((hidden[pooled[:length]].mean(0) - static).square().mean())
-    loss = objective.loss(model, batch)
+    loss = objective.terms(model, batch).mean()
     assert loss.item() == pytest.approx(torch.stack(squares).mean().item(), rel=1e-5)
     loss.backward()
     assert model.base_model.embeddings.word_embeddings.weight.grad.abs().sum() > 0
@@ -41,4 +41,4 @@ def test_vectors_of_another_width_are_refused(materials, tiny_encoder: str) -> N
     materials.width = 16
     objective = StaticMse(StaticMseConfig(batch_size=2), materials)
     with pytest.raises(TrainingError, match="32 wide, the static vectors are 16"):
-        objective.loss(load_masked_lm(tiny_encoder), objective.batch(step=0))
+        objective.terms(load_masked_lm(tiny_encoder), objective.batch(step=0))

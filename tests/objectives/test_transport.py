@@ -1,47 +1,61 @@
-import numpy as np
 import pytest
 import torch
-from scipy.optimize import linear_sum_assignment
 
-from babelray.objectives.transport import drift, sinkhorn_divergence
-
-
-def test_small_blur_gives_the_optimal_assignment() -> None:
-    """With uniform weights and equal lengths, the limit of S_ε is the cost of the best assignment."""
-    torch.manual_seed(0)
-    source, target = torch.randn(3, 5, 4), torch.randn(3, 5, 4)
-    mask = torch.ones(3, 5)
-    for p, cost_of in ((1, lambda d: d), (2, lambda d: d**2 / 2)):
-        values = sinkhorn_divergence(source, mask, target, mask, blur=0.01, p=p, scaling=0.99)
-        for i in range(3):
-            cost = cost_of(torch.cdist(source[i], target[i]).numpy())
-            expected = cost[linear_sum_assignment(cost)].mean()
-            assert values[i].item() == pytest.approx(expected, rel=0.02)
-
-
-@pytest.mark.parametrize("p", [1, 2])
-def test_padding_changes_neither_value_nor_gradient(p: int) -> None:
-    torch.manual_seed(0)
-    source, target = torch.randn(1, 4, 3), torch.randn(1, 6, 3)
-    results = []
-    for padding in (0, 5):
-        x = torch.cat([source, 50 * torch.randn(1, padding, 3)], 1).requires_grad_()
-        masks = torch.arange(4 + padding).unsqueeze(0) < 4, torch.ones(1, 6)
-        value = sinkhorn_divergence(x, masks[0], target, masks[1], blur=0.05, p=p)
-        (gradient,) = torch.autograd.grad(value.sum(), x)
-        results.append((value.item(), gradient[:, :4]))
-        assert torch.equal(gradient[:, 4:], torch.zeros(1, padding, 3))
-    assert results[0][0] == pytest.approx(results[1][0], rel=1e-5)
-    assert torch.allclose(results[0][1], results[1][1], atol=1e-5)
-
-
-def test_a_sentence_is_at_no_distance_from_itself_reordered() -> None:
-    x = torch.randn(1, 6, 4)
-    mask = torch.ones(1, 6)
-    assert sinkhorn_divergence(x, mask, x[:, torch.randperm(6)], mask, 0.05, 2).item() == pytest.approx(0, abs=1e-4)
+from babelray.encoder.load import load_masked_lm
+from babelray.objectives.sentence_pairs import drift
+from babelray.objectives.sinkhorn import sinkhorn_divergence
+from babelray.objectives.transport import Transport, TransportConfig
+from few_materials import FewMaterials
 
 
 def test_drift_by_hand() -> None:
     current = torch.tensor([[[1.0, 2.0], [0.0, 0.0]], [[3.0, 0.0], [9.0, 9.0]]])
     mask = torch.tensor([[1, 1], [1, 0]])
-    assert drift(current, torch.zeros_like(current), mask).item() == np.mean([5.0, 9.0])
+    assert drift(current, torch.zeros_like(current), mask).tolist() == [5.0, 9.0]
+
+
+def hidden_by_word(materials: FewMaterials, model: torch.nn.Module, code: str, text: str, how: str) -> torch.Tensor:
+    """Vectors of words by what they are: subwords that start with ▁ begin one, and the full stop is one.
+
+    A ▁ by itself is the space before a word; only the one that the tokenizer puts before the first has no space.
+    """
+    encoded = materials.tokenizer(text, return_tensors="pt")
+    hidden = model(**encoded).last_hidden_state[0, 1:-1]
+    pieces = materials.tokenizer.convert_ids_to_tokens(encoded["input_ids"][0, 1:-1].tolist())
+    words: list[list[int]] = []
+    for i, piece in enumerate(pieces):
+        if piece == "▁" and i > 0:
+            continue
+        if i == 0 or piece.startswith("▁") or (i > 1 and pieces[i - 1] == "▁") or piece == ".":
+            words.append([])
+        words[-1].append(i)
+    assert len(words) == len(materials.words_of(code, text)), pieces
+    return torch.stack([hidden[word[-1]] if how == "last" else hidden[word].mean(0) for word in words])
+
+
+@pytest.mark.parametrize("how", ["last", "mean"])
+def test_words_of_each_pair_are_transported_by_themselves(materials, tiny_encoder: str, how: str) -> None:
+    config = TransportConfig(batch_size=6, word=how, regulariser=0.5, blur=0.1)
+    objective = Transport(config, materials)
+    model = load_masked_lm(tiny_encoder).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.01 * torch.randn_like(parameter))
+    found = objective.terms(model, objective.batch(step=0))
+    assert found.requires_grad
+    for value, (code, row) in zip(found.tolist(), objective.examples(0), strict=True):
+        source, target = objective.pair(code, row)
+        x = hidden_by_word(materials, model.base_model, "de", source, how)[None]
+        y = hidden_by_word(materials, model.base_model, "en", target, how)[None]
+        y0 = hidden_by_word(materials, materials.initial_encoder(), "en", target, how)[None]
+        expected = sinkhorn_divergence(x, torch.ones(x.shape[:2]), y, torch.ones(y.shape[:2]), 0.1, 2)
+        expected = expected + 0.5 * (y - y0).square().sum()
+        assert value == pytest.approx(expected.item(), rel=1e-3, abs=1e-4)
+
+
+def test_subwords_and_no_regulariser(materials, tiny_encoder: str) -> None:
+    objective = Transport(TransportConfig(batch_size=4, level="subwords", regulariser=0, p=1), materials)
+    batch = objective.batch(step=0)
+    assert objective.initial is None and "source_pool" not in batch
+    terms = objective.terms(load_masked_lm(tiny_encoder).eval(), batch)
+    assert terms.shape == (4,) and (terms > 0).all()

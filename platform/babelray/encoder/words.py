@@ -7,8 +7,12 @@ without spaces; offsets are right for all.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def token_spans(text: str, tokens: Sequence[str]) -> np.ndarray:
@@ -44,3 +48,32 @@ def overlaps(words_W2: np.ndarray, subwords_S2: np.ndarray) -> tuple[np.ndarray,
     subword = np.repeat(np.arange(len(subwords_S2)), counts)
     offset = np.arange(len(subword)) - np.repeat(np.cumsum(counts) - counts, counts)
     return np.repeat(first, counts) + offset, subword
+
+
+def word_pools(
+    texts: Sequence[str],
+    tokens: Sequence[Sequence[str]],
+    offsets_BT2: np.ndarray,
+    subwords_BT: np.ndarray,
+    how: Literal["last", "mean"],
+) -> tuple[Tensor, Tensor]:
+    """Weights (B, W, T) that turn vectors of subwords into vectors of words, and where there are words (B, W).
+
+    A word is its last subword, or the mean of its subwords; one that was cut off, or that the tokenizer has no subword
+    for, is not there.
+    """
+    import torch
+
+    found = []
+    for text, words, offsets_T2, real_T in zip(texts, tokens, offsets_BT2, subwords_BT, strict=True):
+        spans_T2 = np.where(real_T[:, None], offsets_T2, 0)
+        found.append(overlaps(token_spans(text, words), spans_T2))
+    widest = max((len(words) for words in tokens), default=0)
+    weights_BWT = np.zeros((len(texts), max(1, widest), offsets_BT2.shape[1]), dtype=np.float32)
+    for row, (word, subword) in enumerate(found):
+        if how == "last":
+            last = np.append(word[1:] != word[:-1], True)[: len(word)]
+            word, subword = word[last], subword[last]
+        weights_BWT[row, word, subword] = 1
+    counts_BW1 = weights_BWT.sum(2, keepdims=True)
+    return torch.from_numpy(weights_BWT / np.maximum(counts_BW1, 1)), torch.from_numpy(counts_BW1[..., 0] > 0)

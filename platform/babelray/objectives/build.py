@@ -10,6 +10,7 @@ from babelray.objectives.static_dcca import StaticDcca
 from babelray.objectives.static_mse import StaticMse
 from babelray.objectives.tlm import Tlm
 from babelray.objectives.transport import Transport
+from babelray.objectives.word_l2 import WordL2
 
 if TYPE_CHECKING:
     from babelray.objectives.objective import Materials, Objective
@@ -21,6 +22,7 @@ OBJECTIVES: dict[str, Any] = {
     "static-mse": StaticMse,
     "tlm": Tlm,
     "transport": Transport,
+    "word-l2": WordL2,
 }
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from pydantic import Field
 
-from babelray.objectives.objective import Batch, Materials, Objective, ObjectiveConfig, language_shares, parts
+from babelray.objectives.objective import Batch, Examples, Materials, Objective, ObjectiveConfig, parts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,14 +26,12 @@ if TYPE_CHECKING:
 
 class MlmConfig(ObjectiveConfig):
     kind: Literal["mlm"] = "mlm"
-    batch_size: int = Field(32, ge=1)
-    """Sentences per worker and step."""
+    batch_size: int = Field(64, ge=1)
+    """Sentences a step, over all workers and accumulated parts."""
     mask: float = Field(0.15, gt=0, lt=1)
     """Share of the subwords that are to be predicted."""
     whole_words: bool = False
     """Whether words are hidden as wholes: a part of a word is easily guessed from the rest."""
-    temperature: float = Field(0.7, ge=0, le=1)
-    """How languages are drawn: 1 as the data, 0 all alike."""
 
 
 def mask_tokens(
@@ -72,14 +70,14 @@ def word_numbers(encoded: BatchEncoding) -> Tensor:
     return torch.tensor([[number or 0 for number in encoded.word_ids(row)] for row in rows])
 
 
-def mlm_loss(model: PreTrainedModel, ids_BT: Tensor, mask_BT: Tensor, labels_BT: Tensor) -> Tensor:
-    """Cross-entropy at the masked positions; the vocabulary's logits are computed only there."""
+def mlm_terms(model: PreTrainedModel, ids_BT: Tensor, mask_BT: Tensor, labels_BT: Tensor) -> Tensor:
+    """Cross-entropy at each masked position; the vocabulary's logits are computed only there."""
     from torch.nn import functional
 
     hidden_BTD = model.base_model(input_ids=ids_BT, attention_mask=mask_BT).last_hidden_state
     predicted_BT = labels_BT != -100
     logits_MV = language_modelling_head(model)(hidden_BTD[predicted_BT])
-    return functional.cross_entropy(logits_MV.float(), labels_BT[predicted_BT])
+    return functional.cross_entropy(logits_MV.float(), labels_BT[predicted_BT], reduction="none")
 
 
 def language_modelling_head(model: PreTrainedModel) -> PreTrainedModel:
@@ -94,28 +92,35 @@ class Mlm(Objective):
     """MLM on the sentences of all languages, drawn by temperature."""
 
     def __init__(self, config: MlmConfig, materials: Materials) -> None:
-        super().__init__(config, materials)
         self.config = config
-        self.texts = [materials.sentences(code) for code in materials.languages]
-        self.shares = language_shares([len(texts) for texts in self.texts], config.temperature)
+        self.texts = {code: materials.sentences(code) for code in materials.languages}
+        super().__init__(config, materials, {code: len(texts) for code, texts in self.texts.items()})
 
-    def batch(self, step: int) -> Batch:
-        generator = self.generator(step)
-        tokenizer = self.materials.tokenizer
-        chosen = generator.choice(len(self.texts), size=self.config.batch_size, p=self.shares)
-        sentences = [self.texts[language][generator.integers(len(self.texts[language]))] for language in chosen]
-        encoded = self.tokenize(sentences)
+    def make(self, examples: Examples, generator: np.random.Generator) -> Batch:
+        encoded = self.tokenize([self.texts[code][row] for code, row in examples])
+        words_BT = word_numbers(encoded) if self.config.whole_words else None
         ids_BT, mask_BT, maskable_BT = parts(encoded)
-        inputs_BT, labels_BT = mask_tokens(
-            ids_BT,
-            maskable_BT,
-            tokenizer.mask_token_id,
-            len(tokenizer),
-            self.config.mask,
-            generator,
-            word_numbers(encoded) if self.config.whole_words else None,
-        )
-        return {"ids": inputs_BT, "mask": mask_BT, "labels": labels_BT}
+        return masked(self, examples, ids_BT, mask_BT, maskable_BT, self.config.mask, generator, words_BT)
 
-    def loss(self, model: PreTrainedModel, batch: Batch) -> Tensor:
-        return mlm_loss(model, batch["ids"], batch["mask"], batch["labels"])
+    def terms(self, model: PreTrainedModel, batch: Batch) -> Tensor:
+        return mlm_terms(model, batch["ids"], batch["mask"], batch["labels"])
+
+
+def masked(
+    objective: Objective,
+    examples: Examples,
+    ids_BT: Tensor,
+    mask_BT: Tensor,
+    maskable_BT: Tensor,
+    share: float,
+    generator: np.random.Generator,
+    words_BT: Tensor | None = None,
+) -> Batch:
+    """A batch with some of its subwords hidden; each that is to be predicted is a term."""
+    tokenizer = objective.materials.tokenizer
+    inputs_BT, labels_BT = mask_tokens(
+        ids_BT, maskable_BT, tokenizer.mask_token_id, len(tokenizer), share, generator, words_BT
+    )
+    languages_B = objective.language_numbers([code for code, _ in examples])
+    rows_M = (labels_BT != -100).nonzero()[:, 0]
+    return {"ids": inputs_BT, "mask": mask_BT, "labels": labels_BT, "language": languages_B[rows_M]}

@@ -5,9 +5,13 @@
 The loss asks only that some linear view of the encoder's vectors correlates with the static ones, so it does not force
 the encoder into their coordinates, as a mean squared error would (`static-mse`). `static_words` says what is compared.
 
-The correlations come from Cholesky factors of the shrunk covariances instead of inverse square roots: the
-singular values are the same, and the gradient has no differences of eigenvalues in a denominator. The
-published script centres the two views with other rows' means and lets padding into the pool; we do neither.
+It is one loss of all words of a step: their vectors are gathered from all workers and accumulated parts, while the
+encoder never sees more than a part of them at once. Of fewer words than the encoder is wide everything correlates.
+
+The correlations come from Cholesky factors of the shrunk covariances instead of inverse square roots: the singular
+values are the same, and the gradient has no differences of eigenvalues in a denominator. Where the published script
+differs: it centres the two views with other rows' means, lets padding into the pool, and takes 64 words at a time,
+fewer than its encoder is wide. We do none of these.
 """
 
 from __future__ import annotations
@@ -16,13 +20,13 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from babelray.objectives.objective import Batch, WholeObjective
 from babelray.objectives.static_words import StaticWords, StaticWordsConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from transformers import PreTrainedModel
 
-    from babelray.objectives.objective import Batch, Materials
+    from babelray.objectives.objective import Materials
 
 
 class StaticDccaConfig(StaticWordsConfig):
@@ -40,26 +44,47 @@ def canonical_correlations(first_ND: Tensor, second_NE: Tensor, shrinkage: float
     """
     import torch
 
-    count = first_ND.shape[0]
-    views = [(view - view.mean(0)).double() for view in (first_ND, second_NE)]
-    factors = []
-    for view in views:
-        covariance = view.T @ view / (count - 1)
-        variance = covariance.diagonal().mean().clamp(min=1e-12)
-        identity = torch.eye(len(covariance), dtype=covariance.dtype, device=covariance.device)
-        factors.append(torch.linalg.cholesky((1 - shrinkage) * covariance + shrinkage * variance * identity))
-    cross_DE = views[0].T @ views[1] / (count - 1)
-    whitened_DE = torch.linalg.solve_triangular(factors[0], cross_DE, upper=False)
-    whitened_DE = torch.linalg.solve_triangular(factors[1], whitened_DE.T, upper=False).T
-    return torch.linalg.svdvals(whitened_DE)
+    first_DN, second_EN = whitened(first_ND, shrinkage), whitened(second_NE, shrinkage)
+    return torch.linalg.svdvals(first_DN @ second_EN.T / (len(first_ND) - 1))
 
 
-class StaticDcca(StaticWords):
+def correlation_terms(first_ND: Tensor, second_NE: Tensor, shrinkage: float) -> Tensor:
+    """Each row's share (N,) of the mean canonical correlation: their mean is it, with the same gradient.
+
+    The sum of the singular values of W is tr(Uᵀ W V), and by the envelope theorem U and V count as constants in its
+    gradient; and W is a sum over the rows.
+    """
+    import torch
+
+    first_DN, second_EN = whitened(first_ND, shrinkage), whitened(second_NE, shrinkage)
+    count = len(first_ND)
+    with torch.no_grad():
+        left_DK, _, right_KE = torch.linalg.svd(first_DN @ second_EN.T / (count - 1), full_matrices=False)
+    products_KN = (left_DK.T @ first_DN) * (right_KE @ second_EN)
+    return products_KN.mean(0) * count / (count - 1)
+
+
+def whitened(view_ND: Tensor, shrinkage: float) -> Tensor:
+    """A view (D, N) centred and multiplied by the inverse Cholesky factor of its shrunk covariance."""
+    import torch
+
+    centred_ND = view_ND.double() - view_ND.double().mean(0)
+    covariance_DD = centred_ND.T @ centred_ND / (len(view_ND) - 1)
+    variance = covariance_DD.diagonal().mean().clamp(min=1e-12)
+    identity_DD = torch.eye(len(covariance_DD), dtype=covariance_DD.dtype, device=covariance_DD.device)
+    factor_DD = torch.linalg.cholesky((1 - shrinkage) * covariance_DD + shrinkage * variance * identity_DD)
+    return torch.linalg.solve_triangular(factor_DD, centred_ND.T, upper=False)
+
+
+class StaticDcca(StaticWords, WholeObjective):
     """The correlation of words with their static vectors."""
 
     def __init__(self, config: StaticDccaConfig, materials: Materials) -> None:
         super().__init__(config, materials)
         self.shrinkage = config.shrinkage
 
-    def loss(self, model: PreTrainedModel, batch: Batch) -> Tensor:
-        return -canonical_correlations(self.words(model, batch), batch["static"], self.shrinkage).mean().float()
+    def whole(self, step: int) -> Batch:
+        return {"static": self.static_vectors(self.examples(step))}
+
+    def whole_terms(self, vectors_ND: Tensor, whole: Batch) -> Tensor:
+        return -correlation_terms(vectors_ND, whole["static"], self.shrinkage).float()

@@ -16,10 +16,11 @@ from babelray.errors import TrainingError
 from babelray.objectives.static_words import StaticWords, StaticWordsConfig
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor
     from transformers import PreTrainedModel
 
-    from babelray.objectives.objective import Batch
+    from babelray.objectives.objective import Batch, Examples
 
 
 class StaticMseConfig(StaticWordsConfig):
@@ -29,13 +30,14 @@ class StaticMseConfig(StaticWordsConfig):
 class StaticMse(StaticWords):
     """The distance of words to their static vectors."""
 
-    def loss(self, model: PreTrainedModel, batch: Batch) -> Tensor:
-        from torch.nn import functional
+    def make(self, examples: Examples, generator: np.random.Generator) -> Batch:
+        return super().make(examples, generator) | {"static": self.static_vectors(examples)}
 
-        words_BD, static_BE = self.words(model, batch), batch["static"]
+    def terms(self, model: PreTrainedModel, batch: Batch) -> Tensor:
+        words_BD, static_BE = self.vectors(model, batch), batch["static"]
         if words_BD.shape != static_BE.shape:
             raise TrainingError(
                 f"static-mse: the encoder is {words_BD.shape[1]} wide, the static vectors are {static_BE.shape[1]}",
                 "Use static-dcca, or vectors that were extracted from an encoder of the same width.",
             )
-        return functional.mse_loss(words_BD.float(), static_BE.float())
+        return (words_BD.float() - static_BE.float()).square().mean(1)

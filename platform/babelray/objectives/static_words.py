@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from babelray.objectives.objective import Batch, Materials, Objective, ObjectiveConfig, language_shares
+from babelray.objectives.objective import Batch, Examples, Materials, Objective, ObjectiveConfig
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor
     from transformers import PreTrainedModel
 
@@ -20,36 +21,29 @@ if TYPE_CHECKING:
 class StaticWordsConfig(ObjectiveConfig):
     """What objectives on static vectors share."""
 
-    batch_size: int = Field(512, ge=2)
-    """Words per worker and step."""
-    temperature: float = Field(0.7, ge=0, le=1)
-    """How languages are drawn: 1 as their vocabularies, 0 all alike."""
+    batch_size: int = Field(1024, ge=2)
+    """Words a step, over all workers and accumulated parts."""
 
 
 class StaticWords(Objective):
-    """Words of all languages against their aligned static vectors; a subclass says how they are compared."""
+    """Words of all languages and their aligned static vectors; a subclass says how they are compared."""
 
     def __init__(self, config: StaticWordsConfig, materials: Materials) -> None:
-        super().__init__(config, materials)
-        self.batch_size = config.batch_size
-        self.vectors = [materials.vectors(code) for code in materials.languages]
-        self.shares = language_shares([len(words) for words, _ in self.vectors], config.temperature)
+        self.static = {code: materials.vectors(code) for code in materials.languages}
+        super().__init__(config, materials, {code: len(words) for code, (words, _) in self.static.items()})
 
-    def batch(self, step: int) -> Batch:
+    def make(self, examples: Examples, generator: np.random.Generator) -> Batch:
+        ids_BT, mask_BT, words_BT = self.encode([self.static[code][0][row] for code, row in examples])
+        languages_B = self.language_numbers([code for code, _ in examples])
+        return {"ids": ids_BT, "mask": mask_BT, "pooled": words_BT, "language": languages_B}
+
+    def static_vectors(self, examples: Examples) -> Tensor:
+        """The static vectors (B, E) of words."""
         import torch
 
-        generator = self.generator(step)
-        chosen = generator.choice(len(self.vectors), size=self.batch_size, p=self.shares)
-        rows = [(language, generator.integers(len(self.vectors[language][0]))) for language in chosen]
-        ids_BT, mask_BT, words_BT = self.encode([self.vectors[language][0][row] for language, row in rows])
-        return {
-            "ids": ids_BT,
-            "mask": mask_BT,
-            "pooled": words_BT,
-            "static": torch.stack([self.vectors[language][1][row] for language, row in rows]),
-        }
+        return torch.stack([self.static[code][1][row] for code, row in examples])
 
-    def words(self, model: PreTrainedModel, batch: Batch) -> Tensor:
+    def vectors(self, model: PreTrainedModel, batch: Batch) -> Tensor:
         """The encoder's vectors (B, D) of a batch's words."""
         from babelray.encoder.pool import mean_pool
 

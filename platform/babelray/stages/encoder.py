@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from babelray.config import Config
 from babelray.encoder.config import EncoderConfig
 from babelray.objectives.objective import language_shares
-from babelray.stages.pretrain import Settings as PretrainSettings
+from babelray.stages.pretrain import Settings as TrainingSettings
 from babelray.stages.pretrain import train_encoder
 from babelray.stages.stage import Job, Stage
 from babelray.storage import Place
@@ -48,10 +48,11 @@ class EncoderStage(Stage[Settings]):
             return copied["copy"]
         start = job.out / "start"
         run_tasks([Task("tokenizer", _make, (settings, job.source("corpus"), start))], job.progress, "tokenizer")
-        training = PretrainSettings(
-            languages=settings.languages, hub=settings.hub, seed=settings.seed, training=scratch.training
+        seed = settings.seed if scratch.training.seed is None else scratch.training.seed
+        training = TrainingSettings(
+            languages=settings.languages, hub=settings.hub, seed=seed, training=scratch.training
         )
-        metrics = train_encoder(job, training, start, job.source("corpus"), None)
+        metrics = train_encoder(job, training, start, None)
         start.delete()
         return metrics
 

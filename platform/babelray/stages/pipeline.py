@@ -67,7 +67,7 @@ def plan(recipe: Recipe, until: str | None = None) -> list[Step]:
             continue
         settings = stage.settings(recipe)
         parts: dict[str, Any] = {
-            "settings": settings.model_dump(mode="json"),
+            "settings": settings.identity(),
             "sources": {str(place): place.digest() for place in stage.sources(settings)},
             "inputs": {name: steps[name].fingerprint for name in stage.needs},
             "code": code_version(type(stage).__module__),

@@ -4,42 +4,82 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from babelray.config import Config
+from babelray.config import Config, operational
 from babelray.objectives.contrastive import ContrastiveConfig
 from babelray.objectives.mlm import MlmConfig
 from babelray.objectives.static_dcca import StaticDccaConfig
 from babelray.objectives.static_mse import StaticMseConfig
 from babelray.objectives.tlm import TlmConfig
 from babelray.objectives.transport import TransportConfig
+from babelray.objectives.word_l2 import WordL2Config
 
 AnyObjective = Annotated[
-    ContrastiveConfig | MlmConfig | StaticDccaConfig | StaticMseConfig | TlmConfig | TransportConfig,
+    ContrastiveConfig | MlmConfig | StaticDccaConfig | StaticMseConfig | TlmConfig | TransportConfig | WordL2Config,
     Field(discriminator="kind"),
 ]
 
 
+class ValidationConfig(Config):
+    """Measuring while training, on a part of the training data that is kept from it."""
+
+    every: int = Field(500, ge=1)
+    """Steps between two measurements; each is followed by a checkpoint."""
+    held_out: float = Field(0.02, gt=0, lt=0.5)
+    """Share of the sentences and sentence pairs that training does not see. A sentence of the hub is held out with all
+    its translations."""
+    sentences: int = Field(200, ge=2)
+    """At most so many of a language are measured with."""
+    words: int = Field(1000, ge=10)
+    """For the semantic criterion: so many of each language's most frequent words are translated …"""
+    pairs: int = Field(300, ge=1)
+    """… and so many of the translations that both directions agree on, the most confident, are judged."""
+    layer: int = -1
+    """Layer whose mean-pooled vectors stand for a sentence or a word."""
+    best: Literal["mlm", "semantic", "retrieval"] = "retrieval"
+    """What decides which checkpoint becomes the result."""
+    patience: int | None = Field(None, ge=1)
+    """Training ends early after so many measurements without a better one."""
+
+
 class TrainingConfig(Config):
-    """A training run on Ray Train and DeepSpeed. Batch sizes are per worker and step."""
+    """A training run on Ray Train and DeepSpeed. Batch sizes are per step, over all workers and accumulated parts."""
 
     objectives: list[AnyObjective] = Field(min_length=1)
     """The losses, summed with their weights."""
+    seed: int | None = Field(None, ge=0)
+    """What is drawn and dropped out; the recipe's seed by default."""
     steps: int = Field(7500, ge=1)
     learning_rate: float = Field(5e-5, gt=0)
     warmup: float = Field(0.1, ge=0, le=1)
-    """Share of the steps over which the learning rate rises; it then falls linearly to zero."""
+    """Share of the steps over which the learning rate rises …"""
+    schedule: Literal["linear", "cosine", "constant"] = "linear"
+    """… and how it then falls to zero, or that it does not."""
     weight_decay: float = Field(0.01, ge=0)
     clip: float = Field(1.0, gt=0)
     """Largest norm of the gradient."""
-    workers: int = Field(2, ge=1)
-    zero_stage: Literal[0, 1, 2, 3] = 1
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    """bf16 and fp16 keep the weights in float32 as well; fp16 needs GPUs."""
+    validation: ValidationConfig | None = None
+    """Measuring on held-out data while training; then the best checkpoint is the result, otherwise the last."""
+    workers: int = operational(2, ge=1)
+    accumulate: int = operational(1, ge=1)
+    """In how many parts a worker takes its share of a step, one after the other: more need less memory."""
+    zero_stage: Literal[0, 1, 2, 3] = operational(1)
     """DeepSpeed's ZeRO stage: how much of the training state is sharded over the workers."""
-    precision: Literal["fp32", "bf16"] = "fp32"
-    log_every: int = Field(10, ge=1)
-    checkpoint_every: int = Field(500, ge=1)
+    offload: Literal["none", "optimizer", "all"] = operational("none")
+    """What lies in main memory instead of the GPU's: the optimizer's state, or (ZeRO 3) the weights too."""
+    activation_checkpointing: bool = operational(False)
+    """Compute activations again in the backward pass instead of keeping them."""
+    compile: bool = operational(False)
+    """Compile the encoder with torch.compile."""
+    log_every: int = operational(10, ge=1)
+    checkpoint_every: int = operational(500, ge=1)
     """Steps between checkpoints; a run that dies goes on from the last one."""
-    max_failures: int = Field(3, ge=0)
+    keep: int = operational(2, ge=1)
+    """So many checkpoints are kept while training: the last ones, or with `validation` the best ones and the last."""
+    max_failures: int = operational(3, ge=0)
     """How often a lost worker is replaced before the run gives up."""
 
     @field_validator("objectives")
@@ -49,3 +89,41 @@ class TrainingConfig(Config):
         if len(set(labels)) < len(labels):
             raise ValueError(f"two objectives have the same name ({', '.join(labels)}): give each a `name`")
         return objectives
+
+    @model_validator(mode="after")
+    def _batches_can_be_shared_out(self) -> TrainingConfig:
+        parts = self.workers * self.accumulate
+        for objective in self.objectives:
+            if objective.batch_size % parts:
+                raise ValueError(
+                    f"the batch_size of {objective.label} ({objective.batch_size}) is not a multiple of workers x "
+                    f"accumulate ({self.workers} x {self.accumulate})"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _deepspeed_can_do_it(self) -> TrainingConfig:
+        if self.precision != "fp32" and self.zero_stage == 0:
+            raise ValueError(f"{self.precision} needs zero_stage 1, 2 or 3, which shard the float32 weights")
+        if self.offload == "optimizer" and self.zero_stage == 0:
+            raise ValueError("offload: optimizer needs zero_stage 1, 2 or 3")
+        if self.offload == "all" and self.zero_stage != 3:
+            raise ValueError("offload: all needs zero_stage 3")
+        return self
+
+
+def learning_rate(config: TrainingConfig, step: int) -> float:
+    """The learning rate of a step, counted from 0.
+
+    >>> made = TrainingConfig(objectives=[{"kind": "mlm"}], steps=100, learning_rate=1.0, warmup=0.1)
+    >>> [round(learning_rate(made, step), 3) for step in (0, 9, 10, 55, 99)]
+    [0.1, 1.0, 1.0, 0.5, 0.011]
+    """
+    import math
+
+    warmup = round(config.warmup * config.steps)
+    if step < warmup:
+        return config.learning_rate * (step + 1) / warmup
+    done = (step - warmup) / max(1, config.steps - warmup)
+    falling = {"linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2, "constant": 1.0}
+    return config.learning_rate * falling[config.schedule]

@@ -7,53 +7,33 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+
+from babelray.errors import TrainingError
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from transformers import PreTrainedModel
 
-    from babelray.objectives.objective import Batch, Objective
     from babelray.training.config import TrainingConfig
-
-
-class Mixture(nn.Module):
-    """All objectives on one model, in one forward pass, so that every ZeRO stage sees one call a step."""
-
-    def __init__(self, model: PreTrainedModel, objectives: list[Objective]) -> None:
-        super().__init__()
-        self.model = model
-        self.objectives = objectives
-
-    def forward(self, batches: dict[str, Batch]) -> tuple[Tensor, dict[str, Tensor]]:
-        """The weighted sum, and each loss by itself."""
-        losses = {o.label: o.loss(self.model, batches[o.label]) for o in self.objectives}
-        total = torch.stack([o.weight * losses[o.label] for o in self.objectives]).sum()
-        return total, {label: loss.detach() for label, loss in losses.items()}
+    from babelray.training.mixture import Mixture
 
 
 def deepspeed_config(config: TrainingConfig) -> dict[str, Any]:
-    """DeepSpeed's own configuration for ours."""
-    warmup = round(config.warmup * config.steps)
+    """DeepSpeed's own configuration for ours. The learning rate is set by the loop, step by step."""
+    zero: dict[str, Any] = {"stage": config.zero_stage}
+    if config.offload != "none":
+        zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
+    if config.offload == "all":
+        zero["offload_param"] = {"device": "cpu", "pin_memory": True}
     return {
         "train_micro_batch_size_per_gpu": 1,  # objectives make their own batches; DeepSpeed only asks for a number
-        "gradient_accumulation_steps": 1,
+        "gradient_accumulation_steps": config.accumulate,
         "gradient_clipping": config.clip,
-        "zero_optimization": {"stage": config.zero_stage},
+        "zero_optimization": zero,
         "bf16": {"enabled": config.precision == "bf16"},
+        "fp16": {"enabled": config.precision == "fp16"},
         "optimizer": {
             "type": "AdamW",
             "params": {"lr": config.learning_rate, "weight_decay": config.weight_decay, "torch_adam": True},
-        },
-        "scheduler": {
-            "type": "WarmupDecayLR",
-            "params": {
-                "warmup_min_lr": 0.0,
-                "warmup_max_lr": config.learning_rate,
-                "warmup_num_steps": max(1, warmup),
-                "total_num_steps": config.steps,
-                "warmup_type": "linear",
-            },
         },
         "steps_per_print": 10**9,
     }
@@ -61,7 +41,14 @@ def deepspeed_config(config: TrainingConfig) -> dict[str, Any]:
 
 def start_engine(mixture: Mixture, config: TrainingConfig) -> Any:
     """A DeepSpeed engine in the process group that Ray Train has made."""
+    if not torch.cuda.is_available() and (config.precision == "fp16" or config.offload != "none"):
+        what = "precision: fp16" if config.precision == "fp16" else f"offload: {config.offload}"
+        raise TrainingError(f"{what} needs GPUs, and there are none", "Use fp32 or bf16, and offload: none.")
     deepspeed = import_deepspeed()
+    if config.activation_checkpointing:
+        mixture.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    if config.compile:
+        mixture.model.base_model.compile(dynamic=True)
     decayed = [p for p in mixture.parameters() if p.requires_grad and p.ndim > 1]
     others = [p for p in mixture.parameters() if p.requires_grad and p.ndim <= 1]
     groups: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from babelray import cluster
@@ -13,6 +16,7 @@ from babelray.errors import BabelrayError, ClusterError
 
 if TYPE_CHECKING:
     from ray.train import Checkpoint
+    from torch import Tensor
 
     from babelray.progress import Progress
     from babelray.storage import Place
@@ -25,7 +29,10 @@ class Worker:
     mailbox: Any
     rank: int
     count: int
+    saved: int = field(default=0, init=False)
+    """The step of the last checkpoint that this worker has seen."""
     _said: float = field(default=0.0, init=False)
+    _writing: threading.Event | None = field(default=None, init=False)
 
     def progress(self, done: float, total: float, unit: str, note: str) -> None:
         """Progress of this worker; sent at most three times a second."""
@@ -46,11 +53,40 @@ class Worker:
     def _send(self, event: cluster.Event) -> None:
         self.mailbox.put.remote(event)
 
-    def checkpoint(self, folder: str, step: int) -> None:
-        """Hand this worker's part of a checkpoint to Ray Train; returns when it is stored."""
-        import ray.train
+    def checkpoint(self, tensors: dict[str, Tensor], state: dict[str, Any], metrics: Mapping[str, float]) -> None:
+        """Hand this worker's part of a checkpoint to Ray Train, which stores it while training goes on.
 
-        ray.train.report({"step": step}, checkpoint=ray.train.Checkpoint.from_directory(folder))
+        It waits for the one before, so that no more than one copy is in memory. A checkpoint counts once all workers
+        have stored their parts, never before.
+        """
+        import ray.train
+        from ray.train import CheckpointUploadMode
+
+        from babelray.training.checkpoint import write
+
+        self.wait_for_checkpoints()
+        storage = ray.train.get_context().get_storage()
+        done = self._writing = threading.Event()
+
+        def store(checkpoint: Any, name: str) -> Any:
+            try:
+                write(Path(checkpoint.path), self.rank, tensors, state)
+                return storage.persist_current_checkpoint(checkpoint, name)
+            finally:
+                done.set()
+
+        folder = tempfile.mkdtemp(prefix="babelray-checkpoint-")
+        ray.train.report(
+            {"step": state["step"], **metrics},
+            checkpoint=ray.train.Checkpoint.from_directory(folder),
+            checkpoint_upload_mode=CheckpointUploadMode.ASYNC,
+            checkpoint_upload_fn=store,
+        )
+        self.saved = state["step"]
+
+    def wait_for_checkpoints(self) -> None:
+        if self._writing is not None:
+            self._writing.wait()
 
     @contextlib.contextmanager
     def last_checkpoint(self) -> Iterator[str | None]:
@@ -73,8 +109,9 @@ def run_workers(
     progress: Progress,
     track: Callable[[Mapping[str, float], int], None],
     say: Callable[[str], None] = lambda text: None,
-) -> Checkpoint | None:
-    """Run a function on workers until all are done; return the last checkpoint that they left in `storage`.
+    keep: Mapping[str, Any] | None = None,
+) -> list[tuple[Checkpoint, dict[str, Any]]]:
+    """Run a function on workers until all are done; return the checkpoints that are left in `storage`, with metrics.
 
     A worker that is lost is replaced up to `max_failures` times, from the last checkpoint; so does the same call
     made again after the driver was lost. An error that Babelray raised on purpose ends the run at once.
@@ -110,7 +147,7 @@ def run_workers(
             run_config=RunConfig(
                 storage_path=str(storage),
                 name="workers",
-                checkpoint_config=CheckpointConfig(num_to_keep=2),
+                checkpoint_config=CheckpointConfig(**keep or {}),
                 failure_config=FailureConfig(max_failures=max_failures),
             ),
         )
@@ -125,7 +162,7 @@ def run_workers(
             ) from error
     if errors:
         raise errors[0]
-    return result.checkpoint
+    return result.best_checkpoints or []
 
 
 def _joined(where: Mapping[int, tuple[float, float]], unit: str) -> tuple[float, float]:
@@ -140,12 +177,23 @@ def _last_line(error: BaseException) -> str:
     return lines[-1][:300] if lines else type(error).__name__
 
 
+def _take_cores(workers: int) -> None:
+    """This worker's share of the node's cores: Ray would give it a single thread."""
+    import ray
+    import torch
+
+    node = ray.get_runtime_context().get_node_id()
+    cores = next(int(n["Resources"].get("CPU", 1)) for n in ray.nodes() if n["NodeID"] == node)
+    torch.set_num_threads(max(1, cores // workers))
+
+
 def _run(config: dict[str, Any]) -> None:
     """What Ray Train calls on every worker."""
     import ray
     import ray.train
 
     context = ray.train.get_context()
+    _take_cores(context.get_local_world_size())
     worker = Worker(config["mailbox"], context.get_world_rank(), context.get_world_size())
     try:
         config["function"](worker)

@@ -1,96 +1,114 @@
-"""The training loop that every worker runs: batches, losses, step; reports and checkpoints now and then."""
+"""The training loop that every worker runs: batches, losses, step; figures, measurements, checkpoints now and then."""
 
 from __future__ import annotations
 
-import math
-import tempfile
-from pathlib import Path
+import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from babelray.ahead import ahead
 from babelray.encoder.load import load_masked_lm
-from babelray.errors import TrainingError
 from babelray.objectives.build import build_objective
-from babelray.training.engine import Mixture, start_engine
-from babelray.training.launch import Worker
-from babelray.training.materials import ArtifactMaterials
+from babelray.training.checkpoint import Checkpoint, engine_state, snapshot
+from babelray.training.config import learning_rate
+from babelray.training.engine import start_engine
+from babelray.training.mixture import Group, Mixture, StepData
+from babelray.training.validation import Best, Validation
+from babelray.training.watch import Watch
 
 if TYPE_CHECKING:
     from babelray.training.config import TrainingConfig
-
-EXPORT = "encoder"
-_TAG = "engine"
+    from babelray.training.launch import Worker
+    from babelray.training.materials import ArtifactMaterials
 
 
 def train(config: TrainingConfig, worker: Worker, materials: ArtifactMaterials) -> None:
-    """Train from the last checkpoint, or from the start, to the last step; leave the encoder in the last checkpoint."""
-    torch.manual_seed(materials.seed)
+    """Train from the last checkpoint, or from the start, to the last step or until it gets no better."""
+    group = Group(worker.rank, worker.count)
     model = load_masked_lm(materials.encoder).train()
     objectives = [build_objective(objective, materials) for objective in config.objectives]
-    engine = start_engine(Mixture(model, objectives), config)
-    step = _resume(engine, worker)
-    worker.progress(step, config.steps, "steps", "")
+    mixture = Mixture(model, objectives, group, config.accumulate, materials.seed)
+    with worker.last_checkpoint() as folder:
+        checkpoint = Checkpoint(folder) if folder else None
+        engine = _start(mixture, config, checkpoint, worker)
+        state: dict[str, Any] = checkpoint.state if checkpoint else {"step": 0}
+    for objective in objectives:
+        objective.start(engine.device)
+    validation = Validation(config.validation, engine, materials, group) if config.validation else None
+    best = Best(config.validation, state.get("best"))
+    watch = Watch(mixture, worker, config, state.get("first"))
 
-    while step < config.steps:
-        batches = {o.label: _to(o.batch(step), engine.device) for o in objectives}
-        total, losses = engine(batches)
-        engine.backward(total)
-        engine.step()
+    step: int = state["step"]
+    worker.saved = step
+    worker.progress(step, config.steps, "steps", "")
+    for data, waited in _steps(mixture, config, step):
+        if best.enough:
+            if worker.rank == 0:
+                worker.say(f"stopped at step {step}: no better {best.measure} in {best.patience} measurements")
+            break
+        sums_OL, counts_OL = update(engine, mixture, data.to(engine.device), config, watch)
         step += 1
         worker.progress(step, config.steps, "steps", "")
-        if step % config.log_every == 0 or step == config.steps:
-            _log(worker, engine, total, losses, step)
-        if step % config.checkpoint_every == 0 and step < config.steps:
-            _checkpoint(worker, engine, step)
-
-    _checkpoint(worker, engine, step, export=materials)
-
-
-def _to(batch: dict[str, torch.Tensor], device: torch.device) -> dict[str, torch.Tensor]:
-    return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
-
-
-def _log(worker: Worker, engine: Any, total: torch.Tensor, losses: dict[str, torch.Tensor], step: int) -> None:
-    """Losses averaged over the workers; a loss that is not a number ends the run."""
-    means = torch.stack([total.detach().float(), *(loss.float() for loss in losses.values())])
-    if worker.count > 1:
-        torch.distributed.all_reduce(means)
-        means /= worker.count
-    values = dict(zip(("total", *losses), means.tolist(), strict=True))
-    worker.metrics(
-        step, {f"loss/{name}": value for name, value in values.items()} | {"learning_rate": engine.get_lr()[0]}
-    )
-    bad = [name for name, value in values.items() if not math.isfinite(value)]
-    if bad:
-        raise TrainingError(
-            f"training diverged: at step {step} the loss of {', '.join(bad)} is not a number",
-            "Lower learning_rate or the weight of the objective; the last checkpoint is kept.",
-        )
+        watch.add(step, sums_OL, counts_OL, data.tokens, waited, learning_rate(config, step - 1))
+        measured = validation is not None and (step % validation.config.every == 0 or step == config.steps)
+        if measured and validation is not None:
+            worker.metrics(step, best.add(validation.measure(), step))
+        if measured or step % config.checkpoint_every == 0 or step == config.steps:
+            state = {"step": step, "workers": worker.count, "first": watch.first, "best": best.state}
+            state |= {"zero_stage": config.zero_stage, "accumulate": config.accumulate, **engine_state(engine)}
+            worker.checkpoint(snapshot(engine, worker.rank, worker.count), state, best.last)
+    worker.wait_for_checkpoints()
 
 
-def _checkpoint(worker: Worker, engine: Any, step: int, export: ArtifactMaterials | None = None) -> None:
-    """Every worker writes its own part; Ray Train merges them and shows the checkpoint only when it is whole."""
-    with tempfile.TemporaryDirectory(prefix="babelray-checkpoint-") as folder:
-        engine.save_checkpoint(folder, tag=_TAG, client_state={"step": step})
-        if export is not None:
-            weights = engine._zero3_consolidated_16bit_state_dict() if engine.zero_optimization_stage() == 3 else None
-            if worker.rank == 0:
-                model = engine.module.model
-                state = {k.removeprefix("model."): v for k, v in weights.items()} if weights else model.state_dict()
-                model.save_pretrained(Path(folder) / EXPORT, state_dict=state)
-                export.tokenizer.save_pretrained(Path(folder) / EXPORT)
-        worker.checkpoint(folder, step)
+def _start(mixture: Mixture, config: TrainingConfig, checkpoint: Checkpoint | None, worker: Worker) -> Any:
+    """The engine, as the checkpoint left it."""
+    if checkpoint is None:
+        return start_engine(mixture, config)
+    now = {"workers": worker.count, "zero_stage": config.zero_stage, "accumulate": config.accumulate}
+    then = {name: checkpoint.state[name] for name in now}
+    if then != now and worker.rank == 0:
+        changes = ", ".join(f"{name} {then[name]} → {now[name]}" for name in now if then[name] != now[name])
+        worker.say(f"resumed at step {checkpoint.state['step']} with {changes}: the same training, not the same bits")
+    checkpoint.load_weights(mixture.model)
+    engine = start_engine(mixture, config)
+    checkpoint.load_optimizer(engine)
+    return engine
 
 
-def _resume(engine: Any, worker: Worker) -> int:
-    """Load the last checkpoint of this run, if there is one; return the step it was made at."""
-    with worker.last_checkpoint() as folder:
-        if folder is None:
-            return 0
-        path, state = engine.load_checkpoint(folder, tag=_TAG)
-        if path is None:  # DeepSpeed only warns, and would train from a random start
-            raise TrainingError(
-                f"the checkpoint in {folder} cannot be loaded", "Run again with --force for this stage."
-            )
-        return int(state["step"])
+def _steps(mixture: Mixture, config: TrainingConfig, start: int) -> Iterator[tuple[StepData, float]]:
+    """The data of each step, made ahead by a thread, and the seconds that were spent waiting for it."""
+    drawn = ahead(mixture.draw(step, step / config.steps) for step in range(start, config.steps))
+    while True:
+        began = time.perf_counter()
+        data = next(drawn, None)
+        if data is None:
+            return
+        yield data, time.perf_counter() - began
+
+
+def update(
+    engine: Any, mixture: Mixture, data: StepData, config: TrainingConfig, watch: Watch | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """One step: losses of all parts, their gradients, new weights. Returns sums of terms and their counts (O, L).
+
+    The losses are looked at before the weights change.
+    """
+    done = data.step / config.steps
+    weights = {label: objective.weight_at(done) for label, objective in mixture.objectives.items()}
+    counts_OL = mixture.counts(data)
+    cached = mixture.cache(data, engine) if config.accumulate > 1 else None
+    for group in engine.optimizer.param_groups:
+        group["lr"] = learning_rate(config, data.step)
+    sums_OL = torch.zeros_like(counts_OL)
+    for number in range(config.accumulate):
+        loss, part_OL = engine(data, number, weights, counts_OL, cached)
+        sums_OL += part_OL
+        engine.backward(loss)
+        if number + 1 == config.accumulate:
+            mixture.group.sum(sums_OL)
+            if watch is not None:
+                watch.check(data.step, sums_OL, counts_OL)
+        engine.step()
+    return sums_OL, counts_OL

@@ -2,20 +2,50 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, overload
 
 from babelray.encoder.load import load_masked_lm, load_tokenizer
 from babelray.errors import DataError
 from babelray.lexicon.pairs import read_induced, read_pairs
+from babelray.lexicon.word_alignment import read_links
 from babelray.storage import Place
-from babelray.text.corpus import read_sentences
+from babelray.text.corpus import iter_sentences, read_vocabulary
+from babelray.text.segment import Segmenter
 from babelray.vectors.word_vectors import WordVectors
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+Pairs = tuple[list[str], list[str]]
+Links = list[tuple[str, str, list[tuple[int, int]]]]
+
+
+def is_kept_back(text: str, share: float) -> bool:
+    """Whether a sentence is kept from training, to measure with: by its own letters, the same in every run."""
+    return zlib.crc32(text.encode()) < share * 2**32
+
+
+class Texts(Sequence[str]):
+    """Strings in Arrow's memory, which takes a fraction of a list's."""
+
+    def __init__(self, values: pa.Array) -> None:
+        self._values = values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> Texts: ...
+    def __getitem__(self, place: int | slice) -> str | Texts:
+        return Texts(self._values[place]) if isinstance(place, slice) else self._values[place].as_py()
 
 
 @dataclass
@@ -28,7 +58,12 @@ class ArtifactMaterials:
     languages: list[str]
     hub: str
     seed: int
-    rank: int
+    segmenters: dict[str, str]
+    """What cuts the text of each language into words."""
+    held_out: float = 0.0
+    """Share of the sentences and sentence pairs that training does not see."""
+    alignments: Place | None = None
+    """Where the word alignments lie that were learned for this training."""
     max_tokens: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -38,30 +73,69 @@ class ArtifactMaterials:
     def tokenizer(self) -> PreTrainedTokenizerBase:
         return load_tokenizer(self.encoder)
 
-    def sentences(self, code: str) -> list[str]:
-        return read_sentences(self.corpus, code)["text"].to_pylist()
+    def words_of(self, code: str, text: str) -> list[str]:
+        return Segmenter.of(code, self.segmenters[code]).tokens(text)
 
-    def parallel(self, code: str) -> tuple[list[str], list[str]]:
-        return self._pairs("parallel", code)
+    def sentences(self, code: str) -> Texts:
+        return self._sentences(code)[0]
 
-    def dictionary(self, code: str) -> tuple[list[str], list[str]]:
-        return self._pairs("dictionary", code)
+    def held_out_sentences(self, code: str) -> Texts:
+        return self._sentences(code)[1]
 
-    def _pairs(self, kind: str, code: str) -> tuple[list[str], list[str]]:
+    def _sentences(self, code: str) -> tuple[Texts, Texts]:
+        """Those to train on, and those to measure with."""
+        import pyarrow as pa
+
+        also = set(self.held_out_parallel(code)[0]) if self.held_out and code != self.hub else set()
+        chunks: tuple[list[pa.Array], list[pa.Array]] = ([], [])
+        for batch in iter_sentences(self.corpus, code):
+            texts = batch["text"].cast(pa.large_string())
+            if not self.held_out:
+                chunks[0].append(texts)
+                continue
+            kept_back = pa.array([is_kept_back(text, self.held_out) or text in also for text in texts.to_pylist()])
+            chunks[0].append(texts.filter(pa.compute.invert(kept_back)))
+            chunks[1].append(texts.filter(kept_back))
+        empty = pa.array([], pa.large_string())
+        train, held_out = (Texts(pa.concat_arrays([empty, *arrays])) for arrays in chunks)
+        return train, held_out
+
+    def parallel(self, code: str) -> Pairs:
+        return _unzip(pair for pair in self._pairs("parallel", code) if not is_kept_back(pair[1], self.held_out))
+
+    def held_out_parallel(self, code: str) -> Pairs:
+        """Sentence pairs to measure with; none if there is no parallel text."""
+        if not (self.corpus / "parallel" / f"{code}-{self.hub}").exists():
+            return [], []
+        return _unzip(pair for pair in self._pairs("parallel", code) if is_kept_back(pair[1], self.held_out))
+
+    def dictionary(self, code: str) -> Pairs:
+        return _unzip(self._pairs("dictionary", code))
+
+    def _pairs(self, kind: str, code: str) -> list[tuple[str, str]]:
         place = self.corpus / kind / f"{code}-{self.hub}"
         if not place.exists():
             named = {"parallel": "parallel text", "dictionary": "a dictionary"}[kind]
             raise DataError(f"an objective needs {named}", f"Name it in the recipe under `corpus.{kind}`.")
-        pairs = read_pairs(place, "train")
-        return [pair.source for pair in pairs], [pair.target for pair in pairs]
+        return [(pair.source, pair.target) for pair in read_pairs(place, "train")]
 
-    def induced(self, code: str) -> tuple[list[str], list[str]]:
-        pairs = read_induced(self._aligned() / "dictionary" / f"{code}-{self.hub}.tsv")
-        return [source for source, _ in pairs], [target for _, target in pairs]
+    def linked(self, code: str, path: str | None) -> Links:
+        if path is not None:
+            return read_links(Place.parse(path.replace("{lang}", code).replace("{hub}", self.hub)))
+        if self.alignments is None:
+            raise DataError("word-l2 needs word alignments", "They are learned by the pretrain stage.")
+        return read_links(self.alignments / f"{code}-{self.hub}.tsv")
+
+    def induced(self, code: str) -> Pairs:
+        return _unzip(read_induced(self._aligned() / "dictionary" / f"{code}-{self.hub}.tsv"))
 
     def vectors(self, code: str) -> tuple[list[str], Tensor]:
         vectors = WordVectors.load(self._aligned() / "vectors" / code)
         return vectors.words, vectors.matrix
+
+    def vocabulary(self, code: str, count: int) -> list[str]:
+        """The most frequent words of a language."""
+        return list(read_vocabulary(self.corpus, code))[:count]
 
     def _aligned(self) -> Place:
         if self.aligned is None:
@@ -69,4 +143,15 @@ class ArtifactMaterials:
         return self.aligned
 
     def initial_encoder(self) -> PreTrainedModel:
-        return load_masked_lm(self.encoder).base_model.eval().requires_grad_(False)
+        return _frozen(self.encoder)
+
+
+@cache
+def _frozen(encoder: str) -> PreTrainedModel:
+    """One copy, however many objectives compare with it."""
+    return load_masked_lm(encoder).base_model.eval().requires_grad_(False)
+
+
+def _unzip(pairs: Iterable[tuple[str, str]]) -> Pairs:
+    listed = list(pairs)
+    return [source for source, _ in listed], [target for _, target in listed]

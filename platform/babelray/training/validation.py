@@ -1,0 +1,172 @@
+"""Measuring an encoder while it trains, on data that is kept from it.
+
+- mlm: the masked-language-modelling loss of held-out sentences; less is better.
+- retrieval: how often a held-out sentence's nearest neighbour is its translation, mean of both directions.
+- semantic: the mean cosine of the most confident translations among the most frequent words (Lample et al., 2018; the
+  semantic criterion of Zhao et al., 2022, section 4.2). It needs no parallel data. Words are encoded alone; each
+  language's mean is taken off first, since an encoder whose vectors all point one way would otherwise look best; and
+  the translations are those that both directions of CSLS agree on.
+
+Every measure is a mean over languages. Languages are shared out among the workers, but under ZeRO 3, where all must run
+the encoder together.
+"""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from babelray.encoder.load import resolve_layer
+from babelray.encoder.pool import mean_pool, token_budget_batches
+from babelray.errors import DataError
+from babelray.evaluation.retrieval import retrieval_accuracy
+from babelray.mapping.induction import induce
+from babelray.objectives.mlm import mask_tokens, mlm_terms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import Tensor
+
+    from babelray.training.config import ValidationConfig
+    from babelray.training.materials import ArtifactMaterials
+    from babelray.training.mixture import Group
+
+BATCH_TOKENS = 4096
+MEASURES = ("mlm", "retrieval", "semantic")
+
+
+class Validation:
+    """What is measured, and with what; read once."""
+
+    def __init__(self, config: ValidationConfig, engine: Any, materials: ArtifactMaterials, group: Group) -> None:
+        self.config = config
+        self.model = engine.module.model
+        self.device = engine.device
+        self.tokenizer = materials.tokenizer
+        self.max_tokens = materials.max_tokens
+        self.group = group
+        self.hub = materials.hub
+        self.layer = resolve_layer(config.layer, self.model.config.num_hidden_layers)
+        others = [code for code in materials.languages if code != self.hub]
+        most = config.sentences
+        self.sentences = {code: list(materials.held_out_sentences(code)[:most]) for code in materials.languages}
+        pairs = {code: materials.held_out_parallel(code) for code in others}
+        self.pairs = {code: (a[:most], b[:most]) for code, (a, b) in pairs.items() if len(a) > 1}
+        self.words = {code: materials.vocabulary(code, config.words) for code in materials.languages}
+        has = {"mlm": any(self.sentences.values()), "retrieval": bool(self.pairs), "semantic": bool(others)}
+        if not has[config.best]:
+            raise DataError(
+                f"nothing is held out to measure {config.best} with",
+                "Raise validation.held_out, give more text, or choose another validation.best.",
+            )
+        self.together = engine.zero_optimization_stage() == 3
+
+    def measure(self) -> dict[str, float]:
+        """Every measure that there is data for; the same on every worker."""
+        self.model.eval()
+        with torch.no_grad():
+            values = {
+                "mlm": self._over([c for c, texts in self.sentences.items() if texts], self._mlm),
+                "retrieval": self._over(list(self.pairs), self._retrieval),
+                "semantic": self._over([code for code in self.words if code != self.hub], self._semantic),
+            }
+        self.model.train()
+        return {f"validation/{name}": value for name, value in values.items() if value is not None}
+
+    def _over(self, codes: Sequence[str], measure: Callable[[str], float]) -> float | None:
+        """The mean over languages, each measured by one worker."""
+        if not codes:
+            return None
+        if self.together:
+            return fmean(measure(code) for code in codes)
+        mine = codes[self.group.rank :: self.group.count]
+        total = torch.tensor(sum(measure(code) for code in mine), dtype=torch.float64, device=self.device)
+        return self.group.sum(total).item() / len(codes)
+
+    def _mlm(self, code: str) -> float:
+        texts = self.sentences[code]
+        generator = np.random.default_rng(0)
+        terms = []
+        for rows in self._batches(texts):
+            encoded = self._encoded([texts[row] for row in rows])
+            maskable_BT = encoded["attention_mask"].bool() & (encoded["special_tokens_mask"] == 0)
+            if not maskable_BT.any():
+                continue
+            mask, size = self.tokenizer.mask_token_id, len(self.tokenizer)
+            inputs_BT, labels_BT = mask_tokens(encoded["input_ids"], maskable_BT, mask, size, 0.15, generator)
+            tensors = (tensor.to(self.device) for tensor in (inputs_BT, encoded["attention_mask"], labels_BT))
+            terms.append(mlm_terms(self.model, *tensors).double().cpu())
+        return torch.cat(terms).mean().item() if terms else float("nan")
+
+    def _retrieval(self, code: str) -> float:
+        sources, targets = self.pairs[code]
+        return retrieval_accuracy(self._vectors(sources), self._vectors(targets))["mean"]
+
+    def _semantic(self, code: str) -> float:
+        x_ND, z_MD = (self._vectors(self.words[side]) for side in (code, self.hub))
+        x_ND, z_MD = (functional.normalize(side - side.mean(0)) for side in (x_ND, z_MD))
+        found = induce(x_ND, z_MD, csls=10, direction="mutual")
+        best = found.confidence_P.argsort(descending=True, stable=True)[: self.config.pairs]
+        cosines = (x_ND[found.source_P[best]] * z_MD[found.target_P[best]]).sum(1)
+        return cosines.mean().item() if len(cosines) else 0.0
+
+    def _batches(self, texts: Sequence[str]) -> list[list[int]]:
+        return list(token_budget_batches([min(len(text), self.max_tokens) for text in texts], BATCH_TOKENS))
+
+    def _encoded(self, texts: list[str]) -> Any:
+        return self.tokenizer(
+            texts,
+            padding=True,
+            truncation=True,
+            max_length=self.max_tokens,
+            return_special_tokens_mask=True,
+            return_tensors="pt",
+        )
+
+    def _vectors(self, texts: list[str]) -> Tensor:
+        """Mean-pooled vectors at the layer, in main memory."""
+        vectors_ND = torch.empty(len(texts), self.model.config.hidden_size)
+        for rows in self._batches(texts):
+            encoded = self._encoded([texts[row] for row in rows]).to(self.device)
+            output = self.model.base_model(
+                input_ids=encoded["input_ids"], attention_mask=encoded["attention_mask"], output_hidden_states=True
+            )
+            pooled_BT = encoded["attention_mask"].bool() & (encoded["special_tokens_mask"] == 0)
+            last = self.layer == self.model.config.num_hidden_layers
+            hidden_BTD = output.last_hidden_state if last else output.hidden_states[self.layer]
+            vectors_ND[rows] = mean_pool(hidden_BTD.float(), pooled_BT).cpu()
+        return vectors_ND
+
+
+class Best:
+    """The best measurement so far, and whether there were enough without a better one."""
+
+    def __init__(self, config: ValidationConfig | None, state: dict[str, Any] | None) -> None:
+        self.measure = config.best if config else ""
+        self.patience = config.patience if config else None
+        self.state = dict(state or {"score": None, "step": 0, "worse": 0})
+        self.last: dict[str, float] = {}
+
+    def add(self, values: dict[str, float], step: int) -> dict[str, float]:
+        """Take in what was measured at a step; return it."""
+        value = values[f"validation/{self.measure}"]
+        score = -value if self.measure == "mlm" else value
+        self.last = {SCORE: score}
+        if self.state["score"] is None or score > self.state["score"]:
+            self.state = {"score": score, "step": step, "worse": 0}
+        else:
+            self.state["worse"] += 1
+        return values
+
+    @property
+    def enough(self) -> bool:
+        return self.patience is not None and self.state["worse"] >= self.patience
+
+
+SCORE = "score"
+"""What checkpoints are ranked by: the higher the better."""

@@ -1,0 +1,173 @@
+"""How fast training is. Prints one line of JSON for each measurement.
+
+    python tests/benchmarks/training.py engine
+    python tests/benchmarks/training.py memory
+
+engine  tokens per second under Ray Train and DeepSpeed against a bare PyTorch loop with the same model and the same
+        batches, made beforehand, in the same worker, by turns; and the share of a step spent waiting for data when they
+        are not made beforehand.
+memory  the peak memory of a worker and the seconds of a step by ZeRO stage, on two workers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "platform"), str(ROOT / "tests")]
+os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:2])  # for the workers
+
+import torch
+from babelray import cluster
+from babelray.encoder.config import ScratchConfig
+from babelray.encoder.load import load_masked_lm
+from babelray.objectives.build import build_objective
+from babelray.training.config import TrainingConfig
+from babelray.training.engine import start_engine
+from babelray.training.launch import Worker, run_workers
+from babelray.training.loop import _steps, update
+from babelray.training.mixture import Group, Mixture
+
+OBJECTIVES = {
+    "mlm": [{"kind": "mlm", "batch_size": 64}],
+    "all": [
+        {"kind": "mlm", "batch_size": 32},
+        {"kind": "static-dcca", "batch_size": 256},
+        {"kind": "transport", "batch_size": 16},
+        {"kind": "word-l2", "batch_size": 16},
+        {"kind": "contrastive", "batch_size": 32},
+    ],
+}
+
+
+class Quiet:
+    """No progress to show."""
+
+    def update(self, *arguments: Any) -> None: ...
+
+
+def make_encoder(folder: str, vocabulary: int, width: int, layers: int) -> None:
+    """A random encoder whose tokenizer knows the starter corpus."""
+    from babelray.encoder.scratch import random_encoder, train_tokenizer
+    from starter_materials import sentences
+
+    shape = {"vocabulary": vocabulary, "width": width, "layers": layers, "heads": max(1, width // 32)}
+    config = ScratchConfig(**shape, training={"objectives": [{"kind": "mlm"}]})
+    tokenizer = train_tokenizer(sentences(), vocabulary, config.max_tokens)
+    tokenizer.save_pretrained(folder)
+    random_encoder(config, len(tokenizer), seed=0).save_pretrained(folder)
+
+
+def built(encoder: str, config: TrainingConfig, worker: Worker) -> Mixture:
+    from starter_materials import StarterMaterials
+
+    materials = StarterMaterials(encoder)
+    objectives = [build_objective(objective, materials) for objective in config.objectives]
+    group = Group(worker.rank, worker.count)
+    mixture = Mixture(load_masked_lm(encoder).train(), objectives, group, config.accumulate, 1)
+    for objective in objectives:
+        objective.start(torch.device("cpu"))
+    return mixture
+
+
+def compare(encoder: str, config: TrainingConfig, out: str, worker: Worker) -> None:
+    """On the one worker: bare loop and engine by turns."""
+    mixture, bare = built(encoder, config, worker), built(encoder, config, worker)
+    optimizer = torch.optim.AdamW(bare.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
+    engine = start_engine(mixture, config)
+    data = [mixture.draw(step, step / config.steps) for step in range(config.steps)]
+    tokens = sum(step.tokens for step in data)
+    seconds: dict[str, list[float]] = {"bare": [], "engine": [], "engine_and_data": []}
+    waited = 0.0
+    for turn in range(4):
+        start = time.perf_counter()
+        for step in data:
+            weights = {label: o.weight_at(0) for label, o in bare.objectives.items()}
+            loss, _ = bare(step, 0, weights, bare.counts(step))
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(bare.parameters(), config.clip)
+            optimizer.step()
+            optimizer.zero_grad()
+        middle = time.perf_counter()
+        for step in data:
+            update(engine, mixture, step, config)
+        end = time.perf_counter()
+        for step, seconds_waited in _steps(mixture, config, 0):
+            update(engine, mixture, step, config)
+            waited += seconds_waited if turn and step.step else 0.0
+        if turn:  # the first is for warming up
+            seconds["bare"].append(middle - start)
+            seconds["engine"].append(end - middle)
+            seconds["engine_and_data"].append(time.perf_counter() - end)
+    rates = {name: tokens / median(times) for name, times in seconds.items()}
+    ratios = [bare / engine for bare, engine in zip(seconds["bare"], seconds["engine"], strict=True)]
+    found = {f"{name}_tokens_per_second": round(rate) for name, rate in rates.items()}
+    found |= {"share": round(median(ratios), 3), "waiting": round(waited / sum(seconds["engine_and_data"]), 4)}
+    Path(out).write_text(json.dumps(found))
+
+
+def one_stage(encoder: str, config: TrainingConfig, out: str, worker: Worker) -> None:
+    import resource
+
+    mixture = built(encoder, config, worker)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    engine = start_engine(mixture, config)
+    times = []
+    for step, _ in _steps(mixture, config, 0):
+        start = time.perf_counter()
+        update(engine, mixture, step, config)
+        times.append(time.perf_counter() - start)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if worker.rank == 0:
+        found = {"start_megabytes": before // 1024, "peak_megabytes": peak // 1024, "seconds": round(median(times), 3)}
+        Path(out).write_text(json.dumps(found))
+
+
+def on_workers(function: Any, encoder: str, config: TrainingConfig) -> dict[str, Any]:
+    from babelray.storage import Place
+
+    with tempfile.TemporaryDirectory() as folder:
+        out = str(Path(folder, "found.json"))
+        run_workers(
+            partial(function, encoder, config, out), config.workers, Place.parse(folder), 0, Quiet(), lambda *_: None
+        )
+        return json.loads(Path(out).read_text())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["engine", "memory"])
+    parser.add_argument("--objectives", choices=list(OBJECTIVES), default="mlm")
+    parser.add_argument("--vocabulary", type=int, default=6000)
+    parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--zero-stage", type=int, default=1)
+    options = parser.parse_args()
+    shape = f"{options.layers} layers of {options.width}, {options.vocabulary} subwords"
+    with tempfile.TemporaryDirectory() as encoder:
+        make_encoder(encoder, options.vocabulary, options.width, options.layers)
+        cluster.connect()
+        common = {"objectives": OBJECTIVES[options.objectives], "steps": options.steps, "warmup": 0.0}
+        if options.what == "engine":
+            config = TrainingConfig(**common, workers=1, zero_stage=options.zero_stage)
+            found = {"engine": shape, "objectives": options.objectives, "zero_stage": options.zero_stage}
+            print(json.dumps({"benchmark": found.pop("engine"), **found, **on_workers(compare, encoder, config)}))
+        else:
+            for stage in (0, 1, 2, 3):
+                config = TrainingConfig(**common, workers=2, zero_stage=stage)
+                print(json.dumps({"benchmark": shape, "zero_stage": stage, **on_workers(one_stage, encoder, config)}))
+        cluster.disconnect()
+
+
+if __name__ == "__main__":
+    main()
