@@ -28,6 +28,8 @@ app = typer.Typer(
 )
 vectors = typer.Typer(help="Look at static vectors, and write them for other programs.", no_args_is_help=True)
 app.add_typer(vectors, name="vectors")
+transport = typer.Typer(help="Look at the transport from a sentence to its translation.", no_args_is_help=True)
+app.add_typer(transport, name="transport")
 console = Console()
 errors = Console(stderr=True)
 
@@ -61,7 +63,8 @@ def _options(
 def run(recipe: RecipePath, overrides: Overrides = None, dry_run: DryRun = False, force: Force = None) -> None:
     """Run a whole recipe: corpus, encoder, extract, align, pretrain, evaluate, report.
 
-    Stages that are complete are kept; an interrupted one goes on from its last checkpoint.
+    Stages that are complete are kept; an interrupted one goes on from its last checkpoint. A recipe with `variants`
+    trains and compares one encoder for each of them and each seed.
     """
     _run(recipe, overrides, None, dry_run, force)
 
@@ -175,6 +178,10 @@ def _run(path: str, overrides: list[str] | None, until: str | None, dry_run: boo
     if dry_run:
         _show_plan(recipe, until)
         return
+    if recipe.variants and until is None:
+        _show_comparison(pipeline.compare(recipe, console, force))
+        console.print(f"Dashboard: {_dashboard_command(recipe)}", soft_wrap=True, highlight=False)
+        return
     done = pipeline.run(recipe, console, until, force)
     if until == "align":
         _show_alignment(recipe, done["align"])
@@ -235,6 +242,13 @@ def _show_alignment(recipe: Recipe, artifact: Artifact) -> None:
         table.add_row("", "mean", "", "", "", "", _change(*map(fmean, zip(*scores, strict=True))), style="bold")
     console.print()
     console.print(table)
+
+
+def _show_comparison(artifact: Artifact) -> None:
+    from rich.markdown import Markdown
+
+    console.print(Markdown((artifact.place / "comparison.md").read_text()))
+    console.print(f"\nComparison: {artifact.place / 'comparison.html'}", soft_wrap=True, highlight=False)
 
 
 def _show_scores(recipe: Recipe, done: dict[str, Artifact]) -> None:
@@ -325,6 +339,32 @@ def export(
     from babelray.vectors.inspect import export
 
     export(artifact, out, [code.strip() for code in languages.split(",") if code.strip()], ending, console)
+
+
+@transport.command("show")
+def show_transport(
+    encoder: Annotated[
+        str, typer.Argument(metavar="ENCODER", help="A Hugging Face name, or a folder that save_pretrained made.")
+    ],
+    sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="A sentence.")],
+    translation: Annotated[str, typer.Argument(metavar="TRANSLATION", help="The same in another language.")],
+    source: Annotated[str, typer.Option("--from", metavar="LANG", help="The language of the sentence, such as de.")],
+    target: Annotated[str, typer.Option("--to", metavar="LANG", help="The language of the translation.")] = "en",
+    level: Annotated[Literal["words", "subwords"], typer.Option(help="What is aligned.")] = "words",
+    pooling: Annotated[
+        Literal["last", "mean"], typer.Option(help="What stands for a word: its last subword, or the mean of all.")
+    ] = "last",
+    layer: Annotated[int, typer.Option(help="0 is the embedding layer; negative numbers count from the last.")] = -1,
+    blur: Annotated[float, typer.Option(help="Finest scale of the transport, in the units of the vectors.")] = 0.05,
+    p: Annotated[int, typer.Option("-p", min=1, max=2, help="Ground cost: 1 the distance, 2 half its square.")] = 2,
+) -> None:
+    """Show which words of a translation an encoder aligns with those of a sentence: shares in percent.
+
+    `babelray transport show xlm-roberta-base "Die Katze schläft." "The cat sleeps." --from de`
+    """
+    from babelray.evaluation.soft_alignment import show
+
+    show(encoder, sentence, translation, console, level, (source, target), layer, blur, p, pooling)
 
 
 @app.command()

@@ -76,6 +76,21 @@ def disconnect() -> None:
         ray.shutdown()
 
 
+@contextlib.contextmanager
+def session() -> Iterator[None]:
+    """Connected for the length of the block; a session within another leaves the connection as it was."""
+    import ray
+
+    if ray.is_initialized():
+        yield
+        return
+    connect()
+    try:
+        yield
+    finally:
+        disconnect()
+
+
 class Mailbox:
     """Where workers drop what the driver should show or track; the driver empties it while it waits."""
 

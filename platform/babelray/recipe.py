@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import types
 import typing
 from collections.abc import Sequence
@@ -23,11 +24,13 @@ from babelray.mapping.config import AlignConfig
 from babelray.text.config import CorpusConfig
 from babelray.training.config import TrainingConfig
 
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+
 
 class Recipe(Config):
     """A whole run, from text to report."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    name: str = Field(pattern=NAME)
     """What the run is called: in the report, and as the MLflow experiment unless `experiment` says otherwise."""
     languages: list[str] = Field(min_length=1)
     """Codes of the languages, `babelray languages` lists them."""
@@ -49,6 +52,11 @@ class Recipe(Config):
     align: AlignConfig = AlignConfig()
     pretrain: TrainingConfig
     evaluate: EvaluateConfig = EvaluateConfig()
+    variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """What is to be compared: for each variant the values that it changes, by their dotted paths. `babelray run` then
+    trains and scores one encoder for each variant and seed, from the same start."""
+    seeds: list[int] = Field(default=[1], min_length=1)
+    """Seeds of the variants' training."""
 
     @model_validator(mode="after")
     def _hub_is_one_of_the_languages(self) -> Recipe:
@@ -56,6 +64,28 @@ class Recipe(Config):
             raise ValueError(f"the hub {self.hub!r} is not among the languages")
         languages.resolve(self.languages, self.extra_languages)
         return self
+
+    @model_validator(mode="after")
+    def _variants_are_recipes(self) -> Recipe:
+        for name in self.variants:
+            if not re.fullmatch(NAME, name):
+                raise ValueError(f"the variant {name!r} needs a name of letters, digits, dots and hyphens")
+            try:
+                self.variant(name, self.seeds[0])
+            except ValidationError as error:
+                raise ValueError(f"variant {name}: {_describe(error)}") from None
+            except RecipeError as error:
+                raise ValueError(f"variant {name}: {error.problem}") from None
+        return self
+
+    def variant(self, name: str, seed: int) -> Recipe:
+        """The recipe of one variant and seed."""
+        data = self.model_dump(mode="json", exclude={"variants", "seeds"})
+        for dotted, value in self.variants[name].items():
+            _set(data, dotted, value)
+        data["pretrain"]["seed"] = seed
+        data |= {"name": f"{self.name}-{name}-{seed}", "experiment": self.experiment or self.name}
+        return Recipe.model_validate(data)
 
     def resolved_languages(self) -> dict[str, Language]:
         return languages.resolve(self.languages, self.extra_languages)
@@ -139,6 +169,10 @@ def _apply(data: dict[str, Any], override: str) -> None:
         value = yaml.load(text, Loader=_StrictLoader)
     except yaml.YAMLError:
         raise RecipeError(f"cannot read the value of the override {override!r}", "Values are read as YAML.") from None
+    _set(data, dotted, value)
+
+
+def _set(data: dict[str, Any], dotted: str, value: Any) -> None:
     *parents, last = dotted.split(".")
     here: Any = data
     for i, key in enumerate(parents):

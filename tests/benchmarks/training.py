@@ -22,11 +22,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "platform"), str(ROOT / "tests")]
-os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:2])  # for the workers
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "platform"))
 
 import torch
+
 from babelray import cluster
 from babelray.encoder.config import ScratchConfig
 from babelray.encoder.load import load_masked_lm
@@ -153,6 +153,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--zero-stage", type=int, default=1)
     options = parser.parse_args()
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:2])  # for the workers
     shape = f"{options.layers} layers of {options.width}, {options.vocabulary} subwords"
     with tempfile.TemporaryDirectory() as encoder:
         make_encoder(encoder, options.vocabulary, options.width, options.layers)

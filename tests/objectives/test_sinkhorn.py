@@ -44,25 +44,30 @@ def geomloss_by_pair(source_mask: Tensor, target_mask: Tensor, dtype: torch.dtyp
 
 
 @pytest.mark.parametrize(
-    ("p", "debias", "scales"),
-    itertools.product([1, 2], [True, False], [(0.05, 0.5), (0.05, 0.1), (0.3, 0.8), (0.3, 0.5), (20.0, 0.5)]),
+    ("p", "debias", "scales", "size"),
+    itertools.product(
+        [1, 2],
+        [True, False],
+        [(0.05, 0.5), (0.05, 0.1), (0.3, 0.8), (0.3, 0.5), (20.0, 0.5)],
+        [(3, 1.0), (64, 0.2)],
+    ),
 )
-def test_geomloss_on_every_pair_alone(p: int, debias: bool, scales: tuple[float, float]) -> None:
+def test_geomloss_on_every_pair_alone(
+    p: int, debias: bool, scales: tuple[float, float], size: tuple[int, float]
+) -> None:
     """In float64, since geomloss' own float32 distances of a word to itself are not zero.
 
     A blur of 20 is larger than the pairs.
     """
     blur, scaling = scales
     options = {"p": p, "blur": blur, "scaling": scaling, "debias": debias}
-    for dimension, scale in ((3, 1.0), (64, 0.2)):
-        x, x_mask, y, y_mask = ragged(5, 9, dimension, scale=scale)
-        x += 3  # as the vectors of an encoder, whose mean is far from zero
-        y += 3
-        ours, gradients = with_gradients(lambda a, b: sinkhorn_divergence(a, x_mask, b, y_mask, **options), x, y)
-        theirs, expected = with_gradients(geomloss_by_pair(x_mask, y_mask, torch.float64, **options), x, y)
-        assert torch.allclose(ours, theirs.float(), rtol=1e-5, atol=1e-5 * max(1, blur))
-        for own, other in zip(gradients, expected, strict=True):
-            assert torch.allclose(own, other, rtol=1e-4, atol=1e-4)
+    x, x_mask, y, y_mask = ragged(5, 9, size[0], scale=size[1])
+    x, y = x + 3, y + 3  # as the vectors of an encoder, whose mean is far from zero
+    ours, gradients = with_gradients(lambda a, b: sinkhorn_divergence(a, x_mask, b, y_mask, **options), x, y)
+    theirs, expected = with_gradients(geomloss_by_pair(x_mask, y_mask, torch.float64, **options), x, y)
+    assert torch.allclose(ours, theirs.float(), rtol=1e-5, atol=1e-5 * max(1, blur))
+    for own, other in zip(gradients, expected, strict=True):
+        assert torch.allclose(own, other, rtol=1e-4, atol=1e-4)
 
 
 def test_geomloss_in_float32_at_the_size_of_an_encoder() -> None:
@@ -162,9 +167,9 @@ def test_a_pair_is_the_same_alone_and_in_any_batch(p: int, monkeypatch: pytest.M
         assert torch.allclose(whole, cut, rtol=1e-5, atol=1e-5)
         assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(gradients, other, strict=True))
     alone = [
-        sinkhorn_divergence(x[i, x_mask[i]][None], torch.ones(1, int(x_mask[i].sum())), y[i : i + 1], y_mask[i : i + 1], p=p)
-        for i in range(8)
-    ]  # fmt: skip
+        sinkhorn_divergence(x[i, m].unsqueeze(0), m[m].unsqueeze(0), y[i, n].unsqueeze(0), n[n].unsqueeze(0), p=p)
+        for i, (m, n) in enumerate(zip(x_mask, y_mask, strict=True))
+    ]
     assert torch.allclose(whole, torch.cat(alone), rtol=1e-5, atol=1e-5)
 
 

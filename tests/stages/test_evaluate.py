@@ -11,7 +11,7 @@ from babelray.errors import DataError
 from babelray.evaluation.config import EvaluateConfig
 from babelray.evaluation.word_similarity import WordSimilaritySource
 from babelray.lexicon.pairs import Pair, write_pairs
-from babelray.stages.evaluate import EvaluateStage, Settings, _matrix_row, _vector_scores, averages
+from babelray.stages.evaluate import EvaluateStage, EvaluationSettings, _matrix_row, _vector_scores, averages
 from babelray.storage import Place
 from babelray.vectors.word_vectors import WordVectors
 
@@ -28,8 +28,8 @@ def places(tmp_path: Path) -> tuple[Place, Place]:
     return vectors, corpus
 
 
-def settings(**config: object) -> Settings:
-    return Settings(languages=["en", "de", "nl"], hub="en", evaluate=EvaluateConfig(**config))
+def settings(**config: object) -> EvaluationSettings:
+    return EvaluationSettings(languages=["en", "de", "nl"], hub="en", evaluate=EvaluateConfig(**config))
 
 
 def test_all_pairs_of_languages(places: tuple[Place, Place]) -> None:

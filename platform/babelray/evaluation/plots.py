@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 BEFORE, AFTER = "#999999", "#0072B2"
@@ -13,7 +15,7 @@ LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 def before_after(before: Mapping[str, float], after: Mapping[str, float], title: str) -> str:
     """Two bars a language, in per cent."""
     codes = list(after)
-    figure, axes = _figure(max(6.0, 0.55 * len(codes) + 2), 3.0)
+    figure, (axes,) = _figure(max(6.0, 0.55 * len(codes) + 2), 3.0)
     for offset, values, colour, label in ((-0.2, before, BEFORE, "before"), (0.2, after, AFTER, "after")):
         bars = [100 * values.get(code, 0.0) for code in codes]
         axes.bar([i + offset for i in range(len(codes))], bars, width=0.38, color=colour, label=label)
@@ -33,7 +35,7 @@ def heat_map(matrices: Mapping[str, Mapping[str, Mapping[str, float]]], title: s
         name: [[100 * rows[a].get(b, float("nan")) for b in codes] for a in codes] for name, rows in matrices.items()
     }
     highest = max((cell for rows in cells.values() for row in rows for cell in row if cell == cell), default=1.0)
-    for axes, (name, rows) in zip(all_axes if len(matrices) > 1 else [all_axes], cells.items(), strict=True):
+    for axes, (name, rows) in zip(all_axes, cells.items(), strict=True):
         image = axes.imshow(rows, cmap="viridis", vmin=0, vmax=max(1.0, highest))
         axes.set_xticks(range(len(codes)), codes, rotation=90, fontsize=8)
         axes.set_yticks(range(len(codes)), codes, fontsize=8)
@@ -57,30 +59,51 @@ def _mean(rows: Sequence[Sequence[float]]) -> float:
 
 
 def curves(rows: Sequence[Mapping[str, Any]], title: str) -> str:
-    """One small plot for each loss of a training, by step."""
-    names = [name for name in rows[-1]["values"] if name.startswith("loss/") and name != "loss/total"]
-    figure, all_axes = _figure(3.1 * len(names) + 0.4, 2.5, len(names))
+    """One small plot for each loss of a training, and for what was measured on held-out data, by step."""
+    found = dict.fromkeys(name for row in rows for name in row["values"])
+    names = [n for n in found if n.startswith(("loss/", "validation/")) and n != "loss/total"]
+    columns = min(4, len(names))
+    figure, all_axes = _figure(3.1 * columns + 0.4, 2.5 * -(-len(names) // columns), columns, -(-len(names) // columns))
     told = []
-    for axes, name, colour in zip(all_axes if len(names) > 1 else [all_axes], names, LINES, strict=False):
+    for number, (axes, name) in enumerate(itertools.zip_longest(all_axes, names)):
+        if name is None:
+            axes.set_visible(False)
+            continue
         points = [(row["step"], row["values"][name]) for row in rows if name in row["values"]]
-        axes.plot(*zip(*points, strict=True), color=colour, linewidth=1.8)
-        axes.set_title(name.removeprefix("loss/"), fontsize=10)
+        axes.plot(*zip(*points, strict=True), color=LINES[number % len(LINES)], linewidth=1.8)
+        axes.set_title(name.removeprefix("loss/").replace("/", ": "), fontsize=10)
         axes.set_xlabel("step")
         told.append(f"{name.removeprefix('loss/')} from {points[0][1]:.3f} to {points[-1][1]:.3f}")
     return _svg(figure, f"{title}: {'; '.join(told)}.")
 
 
-def _figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
+def with_spread(values: Mapping[str, Sequence[float]], start: float | None, title: str) -> str:
+    """A bar for each variant, in per cent: the mean over seeds, each seed as a dot, and where all of them started."""
+    figure, (axes,) = _figure(max(4.0, 1.1 * len(values) + 1.5), 3.0)
+    for place, (seeds, colour) in enumerate(zip(values.values(), itertools.cycle(LINES), strict=False)):
+        axes.bar(place, 100 * fmean(seeds), width=0.6, color=colour, alpha=0.55)
+        axes.scatter([place] * len(seeds), [100 * value for value in seeds], color=colour, s=18, zorder=3)
+    if start is not None:
+        axes.axhline(100 * start, color=BEFORE, linewidth=1.2, linestyle="--", label="before training")
+        axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, 1.15))
+    axes.set_xticks(range(len(values)), values, rotation=15)
+    axes.set_ylabel("%")
+    told = "; ".join(f"{name} {100 * fmean(seeds):.1f}" for name, seeds in values.items())
+    return _svg(figure, f"{title}, per cent, mean over seeds. {told}.")
+
+
+def _figure(width: float, height: float, columns: int = 1, rows: int = 1) -> tuple[Any, Any]:
+    """A figure, and its plots in a flat list."""
     import matplotlib
 
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, columns, figsize=(width, height), layout="constrained")
-    for one in axes if columns > 1 else [axes]:
+    figure, grid = pyplot.subplots(rows, columns, figsize=(width, height), layout="constrained", squeeze=False)
+    for one in grid.flat:
         one.spines[["top", "right"]].set_visible(False)
         one.grid(axis="y", alpha=0.25)
-    return figure, axes
+    return figure, list(grid.flat)
 
 
 def _svg(figure: Any, alternative: str) -> str:

@@ -66,10 +66,15 @@ def render(data: ReportData) -> str:
     body = [_headline(data)]
     body += [_task(data, task) for task in TASKS if data.scores.get(task, {}).get("after")]
     body += [_matrix(data), _training(data), _corpus(data), _trace(data)]
+    return page(data.name, "".join(body))
+
+
+def page(title: str, body: str) -> str:
+    """A self-contained page."""
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{_text(data.name)} – Babelray</title>'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escaped(title)} – Babelray</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{STYLE.read_text()}</style></head><body><main>{''.join(body)}</main>"
+        f"<style>{STYLE.read_text()}</style></head><body><main>{body}</main>"
         f"<script>{SCRIPT.read_text()}</script></body></html>\n"
     )
 
@@ -88,13 +93,13 @@ def _headline(data: ReportData) -> str:
     seconds = sum(manifest["seconds"] for manifest in data.manifests.values())
     cards.append(
         f'<div class="card"><span>Languages</span><b>{len(data.languages)}</b>'
-        f"<small>{others} compared with {_text(data.languages[data.hub].name)}</small></div>"
+        f"<small>{others} compared with {escaped(data.languages[data.hub].name)}</small></div>"
     )
     cards.append(
         f'<div class="card"><span>Time</span><b>{seconds:,.0f} s</b>'
         f"<small>in {len(data.manifests)} stages</small></div>"
     )
-    return f'<h1>{_text(data.name)}</h1><p class="lead">Babelray report</p><div class="cards">{"".join(cards)}</div>'
+    return f'<h1>{escaped(data.name)}</h1><p class="lead">Babelray report</p><div class="cards">{"".join(cards)}</div>'
 
 
 def _task(data: ReportData, task: str) -> str:
@@ -104,8 +109,8 @@ def _task(data: ReportData, task: str) -> str:
     counted = {"retrieval": "sentences", "similarity": "pairs"}.get(task, "words")
     rows = [
         [
-            _text(code),
-            *(_text(getattr(data.languages.get(code), field, "")) for field in ("name", "native", "script")),
+            escaped(code),
+            *(escaped(getattr(data.languages.get(code), field, "")) for field in ("name", "native", "script")),
             f"{versions['after'][code][counted]:,.0f}",
             f"{100 * before.get(code, 0):.1f}",
             f"{100 * after[code]:.1f}",
@@ -118,7 +123,7 @@ def _task(data: ReportData, task: str) -> str:
     head = ["code", "language", "", "script", counted, "before %", "after %", "change"]
     return (
         f"<section><h2>{title}</h2><p>{meaning}</p><figure>{plots.before_after(before, after, title)}</figure>"
-        f"{_table(head, rows, foot)}</section>"
+        f"{html_table(head, rows, foot)}</section>"
     )
 
 
@@ -147,19 +152,19 @@ def _corpus(data: ReportData) -> str:
     reasons = sorted({name for counts in data.statistics.values() for name in counts if name.startswith("dropped")})
     names = ["read", *reasons, "kept", "tokens", "types"]
     rows = [
-        [_text(code), _text(data.languages[code].name), *(f"{counts.get(name, 0):,}" for name in names)]
+        [escaped(code), escaped(data.languages[code].name), *(f"{counts.get(name, 0):,}" for name in names)]
         for code, counts in data.statistics.items()
     ]
-    return f"<section><h2>Corpus</h2>{_table(['code', 'language', *names], rows)}</section>"
+    return f"<section><h2>Corpus</h2>{html_table(['code', 'language', *names], rows)}</section>"
 
 
 def _trace(data: ReportData) -> str:
     rows = [
         [
-            _text(stage),
-            f"<code>{_text(manifest['fingerprint'])}</code>",
-            f"<code>{_text(manifest['code'])}</code>",
-            _text(manifest["created"].replace("T", " ").replace("+00:00", "")),
+            escaped(stage),
+            f"<code>{escaped(manifest['fingerprint'])}</code>",
+            f"<code>{escaped(manifest['code'])}</code>",
+            escaped(manifest["created"].replace("T", " ").replace("+00:00", "")),
             f"{manifest['seconds']:,.1f}",
         ]
         for stage, manifest in data.manifests.items()
@@ -168,15 +173,15 @@ def _trace(data: ReportData) -> str:
     packages = ", ".join(f"{name} {version}" for name, version in last["packages"].items())
     made = f"Babelray {last['babelray']}, Python {last['python']}, {packages}; commit {last['commit'] or 'unknown'}."
     settings = {stage: manifest["settings"] for stage, manifest in data.manifests.items()}
-    shown = _text(json.dumps(settings, indent=2, ensure_ascii=False))
+    shown = escaped(json.dumps(settings, indent=2, ensure_ascii=False))
     return (
         "<section><h2>Where every figure comes from</h2>"
-        f"{_table(['stage', 'fingerprint', 'code', 'made (UTC)', 'seconds'], rows)}<p>{_text(made)}</p>"
+        f"{html_table(['stage', 'fingerprint', 'code', 'made (UTC)', 'seconds'], rows)}<p>{escaped(made)}</p>"
         f"<details><summary>All settings</summary><pre>{shown}</pre></details></section>"
     )
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], foot: Sequence[str] = ()) -> str:
+def html_table(head: Sequence[str], rows: Sequence[Sequence[str]], foot: Sequence[str] = ()) -> str:
     """Cells are HTML already."""
 
     def row(cells: Sequence[str], tag: str) -> str:
@@ -185,10 +190,10 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], foot: Sequence[st
     body = "".join(row(cells, "td") for cells in rows)
     foot_html = f"<tfoot>{row(foot, 'td')}</tfoot>" if foot else ""
     return (
-        f'<div class="scroll"><table><thead>{row([_text(h) for h in head], "th")}</thead>'
+        f'<div class="scroll"><table><thead>{row([escaped(h) for h in head], "th")}</thead>'
         f"<tbody>{body}</tbody>{foot_html}</table></div>"
     )
 
 
-def _text(value: str) -> str:
+def escaped(value: str) -> str:
     return html.escape(value)

@@ -41,7 +41,7 @@ PROBLEMS = ((0, 1), (1, 0), (0, 0), (1, 1))
 TWIN = (1, 0, 2, 3)
 """The problem whose potentials stand on the columns of each problem."""
 SIGN = (1.0, 1.0, -1.0, -1.0)
-"""What each problem adds to the divergence: a sentence with itself has one potential, twice as heavy as ½ OT."""
+"""How Σ_i a_i f_i of each problem counts: for a sentence with itself f = g, so that the sum is ½ OT."""
 CLOSEST = 1e-4
 """Distances of p = 1 are no smaller; where they are, they have no gradient."""
 NEGLIGIBLE = -50.0
@@ -199,10 +199,7 @@ class _Group(NamedTuple):
     members_G: Tensor
     places: tuple[Tensor, Tensor]
     mask_L2G: Tensor
-
-    @property
-    def weight_L2G(self) -> Tensor:
-        return self.mask_L2G / self.mask_L2G.sum(0)
+    weight_L2G: Tensor
 
     def gather(self, source_BSD: Tensor, target_BTD: Tensor) -> Tensor:
         """Words of both sides (G, N, D) about their mean; a sentence is filled up with its own first word."""
@@ -226,10 +223,10 @@ def _groups(source_mask_BS: Tensor, target_mask_BT: Tensor) -> list[_Group]:
     groups = []
     for start, end in _cuts(falling, GROUP_CELLS if device.type == "cpu" else CELLS):
         longest, members_G = falling[start], order_B[start:end]
-        mask_L2G = torch.arange(longest)[:, None, None] < length_2B[:, members_G]
+        mask_L2G = (torch.arange(longest)[:, None, None] < length_2B[:, members_G]).to(device)
         members_G = members_G.to(device)
         chosen = places[0][members_G, :longest], places[1][members_G, :longest]
-        groups.append(_Group(members_G, chosen, mask_L2G.to(device)))
+        groups.append(_Group(members_G, chosen, mask_L2G, mask_L2G / mask_L2G.sum(0)))
     return groups
 
 

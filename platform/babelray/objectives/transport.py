@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from babelray.objectives.sentence_pairs import SentencePairs, SentencePairsConfig
-from babelray.objectives.sinkhorn import sinkhorn_divergence
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,6 +56,8 @@ class Transport(SentencePairs):
         return sources[row], targets[row]
 
     def alignment(self, source_BSD: Tensor, target_BTD: Tensor, batch: Batch) -> Tensor:
+        from babelray.objectives.sinkhorn import sinkhorn_divergence
+
         c = self.config
         words = batch["source_words"], batch["target_words"]
         return sinkhorn_divergence(

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from babelray.recipe import Recipe
 
 
-class Settings(Config):
+class EvaluationSettings(Config):
     languages: list[str]
     hub: str
     evaluate: EvaluateConfig
 
 
-class EvaluateStage(Stage[Settings]):
+class EvaluateStage(Stage[EvaluationSettings]):
     """Leaves `scores.json`: {task: {before | after: {language: {measure: value}}}}; for word similarity across
     languages the key is `de-en`. With `bli: matrix` also `matrix.json`: {before | after: {source: {target: P@1}}}.
     """
@@ -30,15 +30,15 @@ class EvaluateStage(Stage[Settings]):
     name = "evaluate"
     needs = ("corpus", "encoder", "extract", "align", "pretrain")
 
-    def settings(self, recipe: Recipe) -> Settings:
-        return Settings(languages=recipe.languages, hub=recipe.hub, evaluate=recipe.evaluate)
+    def settings(self, recipe: Recipe) -> EvaluationSettings:
+        return EvaluationSettings(languages=recipe.languages, hub=recipe.hub, evaluate=recipe.evaluate)
 
-    def sources(self, settings: Settings) -> list[Place]:
+    def sources(self, settings: EvaluationSettings) -> list[Place]:
         return [
             place for source in settings.evaluate.word_similarity for place in source.files(settings.languages).values()
         ]
 
-    def run(self, job: Job[Settings]) -> dict[str, Any]:
+    def run(self, job: Job[EvaluationSettings]) -> dict[str, Any]:
         settings, corpus = job.settings, job.source("corpus")
         others = [code for code in settings.languages if code != settings.hub]
         if not others:
@@ -46,10 +46,7 @@ class EvaluateStage(Stage[Settings]):
         encoders = {"before": job.source("encoder") / "encoder", "after": job.source("pretrain") / "encoder"}
         vectors = {"before": job.source("extract"), "after": job.source("align")}
         tasks = [
-            *(
-                Task(f"encoder/{when}", _encoder_scores, (settings, others, encoders[when], corpus))
-                for when in encoders
-            ),
+            *(Task(f"encoder/{when}", encoder_scores, (settings, others, encoders[when], corpus)) for when in encoders),
             *(Task(f"vectors/{when}", _vector_scores, (settings, others, vectors[when], corpus)) for when in vectors),
         ]
         rows = [(when, code) for when in vectors for code in settings.languages if settings.evaluate.bli == "matrix"]
@@ -80,7 +77,7 @@ def averages(scores: dict[str, dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def _encoder_scores(settings: Settings, others: list[str], encoder: Place, corpus: Place) -> dict[str, Any]:
+def encoder_scores(settings: EvaluationSettings, others: list[str], encoder: Place, corpus: Place) -> dict[str, Any]:
     """Sentence retrieval, and translation of words that are encoded alone."""
     from babelray.encoder.layers import LayerReader
     from babelray.encoder.load import load_encoder, load_tokenizer, resolve_layer
@@ -117,7 +114,7 @@ def _encoder_scores(settings: Settings, others: list[str], encoder: Place, corpu
     return scores
 
 
-def _vector_scores(settings: Settings, others: list[str], vectors: Place, corpus: Place) -> dict[str, Any]:
+def _vector_scores(settings: EvaluationSettings, others: list[str], vectors: Place, corpus: Place) -> dict[str, Any]:
     """Translation of words, and similarity of words, by their static vectors."""
     from babelray.evaluation.bli import bli
     from babelray.evaluation.word_similarity import read_ratings, word_similarity
@@ -138,7 +135,7 @@ def _vector_scores(settings: Settings, others: list[str], vectors: Place, corpus
     return scores
 
 
-def _matrix_row(settings: Settings, code: str, vectors: Place, corpus: Place) -> dict[str, float]:
+def _matrix_row(settings: EvaluationSettings, code: str, vectors: Place, corpus: Place) -> dict[str, float]:
     """P@1 from one language to every other."""
     from babelray.evaluation.bli import bli, gold
     from babelray.vectors.word_vectors import WordVectors

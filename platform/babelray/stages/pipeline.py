@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from babelray.stages import artifact
 from babelray.stages.align import AlignStage
 from babelray.stages.artifact import Artifact
 from babelray.stages.code_version import code_version
+from babelray.stages.compare import CompareStage, run_name
 from babelray.stages.corpus import CorpusStage
 from babelray.stages.encoder import EncoderStage
 from babelray.stages.evaluate import EvaluateStage
@@ -63,21 +65,20 @@ def plan(recipe: Recipe, until: str | None = None) -> list[Step]:
     wanted = _needed(until)
     steps: dict[str, Step] = {}
     for stage in STAGES:
-        if stage.name not in wanted:
-            continue
-        settings = stage.settings(recipe)
-        parts: dict[str, Any] = {
-            "settings": settings.identity(),
-            "sources": {str(place): place.digest() for place in stage.sources(settings)},
-            "inputs": {name: steps[name].fingerprint for name in stage.needs},
-            "code": code_version(type(stage).__module__),
-        }
-        # The content of a source counts, not the folder it was read from.
-        key = artifact.fingerprint(stage=stage.name, **parts | {"sources": sorted(parts["sources"].values())})
-        steps[stage.name] = Step(
-            stage, settings, parts["sources"], parts["inputs"], parts["code"], key, storage / stage.name / key
-        )
+        if stage.name in wanted:
+            inputs = {name: steps[name].fingerprint for name in stage.needs}
+            steps[stage.name] = _step(stage, stage.settings(recipe), inputs, storage)
     return list(steps.values())
+
+
+def _step(stage: Stage[Any], settings: Config, inputs: Mapping[str, str], storage: Place) -> Step:
+    sources = {str(place): place.digest() for place in stage.sources(settings)}
+    code = code_version(type(stage).__module__)
+    # The content of a source counts, not the folder it was read from.
+    key = artifact.fingerprint(
+        stage=stage.name, settings=settings.identity(), sources=sorted(sources.values()), inputs=dict(inputs), code=code
+    )
+    return Step(stage, settings, sources, inputs, code, key, storage / stage.name / key)
 
 
 def _needed(until: str | None) -> set[str]:
@@ -108,23 +109,57 @@ def run(recipe: Recipe, console: Console, until: str | None = None, force: str |
         for step in steps:
             console.print(f"  {step.stage.name:<9} {step.place}", highlight=False, soft_wrap=True)
         return done
-    tracker = Tracker.start(recipe, steps[-1].fingerprint, console)
-    status = "FAILED"
-    try:
-        cluster.connect()
+    with _tracked(recipe, steps[-1].fingerprint, console) as tracker:
         for step in steps:
             if step.stage.name in done:
                 console.print(f"[green]✓[/] {step.stage.name:<9} complete, kept", highlight=False)
                 continue
             done[step.stage.name] = _execute(step, done, step.stage.name in forced, console, tracker)
+    return done
+
+
+def compare(recipe: Recipe, console: Console, force: str | None = None) -> Artifact:
+    """Train an encoder for every variant and seed, unless it is there already, and score them all."""
+    made: dict[str, Artifact] = {}
+    prints: dict[str, str] = {}
+    with cluster.session():
+        for variant in recipe.variants:
+            for seed in recipe.seeds:
+                varied, name = recipe.variant(variant, seed), run_name(variant, seed)
+                steps = plan(varied, "pretrain")
+                if force is None and all(step.found() for step in steps):
+                    console.print(f"[green]✓[/] {name} complete, kept", highlight=False)
+                    done = {step.stage.name: artifact for step in steps if (artifact := step.found())}
+                else:
+                    console.print(f"[bold]{name}[/]", highlight=False)
+                    done = run(varied, console, "pretrain", force)
+                    force = force if force == "pretrain" else None  # what all share is made again once
+                made |= {"corpus": done["corpus"], "encoder": done["encoder"], name: done["pretrain"]}
+                prints |= {step.stage.name: step.fingerprint for step in steps} | {name: steps[-1].fingerprint}
+        stage = CompareStage(list(recipe.variants), recipe.seeds)
+        inputs = {name: prints[name] for name in stage.needs}
+        step = _step(stage, stage.settings(recipe), inputs, Place.parse(recipe.storage))
+        if (found := step.found()) is not None:
+            console.print("[green]✓[/] compare   complete, kept", highlight=False)
+            return found
+        with _tracked(recipe, step.fingerprint, console) as tracker:
+            return _execute(step, made, False, console, tracker)
+
+
+@contextlib.contextmanager
+def _tracked(recipe: Recipe, key: str, console: Console) -> Iterator[Tracker]:
+    """Connected to the cluster and to the tracking server."""
+    tracker = Tracker.start(recipe, key, console)
+    status = "FAILED"
+    try:
+        with cluster.session():
+            yield tracker
         status = "FINISHED"
     except KeyboardInterrupt:
         status = "KILLED"
         raise
     finally:
         tracker.end(status)
-        cluster.disconnect()
-    return done
 
 
 def _forced(steps: Sequence[Step], force: str | None) -> set[str]:

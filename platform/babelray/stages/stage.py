@@ -46,7 +46,7 @@ class Stage(ABC, Generic[S]):
     """One step of a run. Subclasses live one a file and read from top to bottom."""
 
     name: ClassVar[str]
-    needs: ClassVar[tuple[str, ...]] = ()
+    needs: tuple[str, ...] = ()
 
     @abstractmethod
     def settings(self, recipe: Recipe) -> S:

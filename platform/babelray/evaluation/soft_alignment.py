@@ -1,0 +1,195 @@
+"""Which words of a sentence an encoder takes for which words of its translation, by optimal transport.
+
+The transport is that of the `transport` objective (see `objectives/sinkhorn.py`), so that one can look at what it
+aligns before and after training. A row's shares say where the transport takes the weight of a word.
+
+Shapes: S and T words of both sentences, D width.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from babelray.errors import DataError
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from torch import Tensor
+    from transformers import PreTrainedTokenizerBase
+
+    from babelray.encoder.layers import LayerReader
+    from babelray.text.segment import Segmenter
+
+Level = Literal["words", "subwords"]
+Pooling = Literal["last", "mean"]
+
+ITERATIONS = 100
+"""Further iterations at the finest scale, which cost nothing for one pair: every word is to get its whole weight."""
+MOST_COLUMNS = 14
+"""Longer sentences are shown as a list."""
+BEST = 3
+"""Words of the other sentence that the list names for each."""
+SMALL = 0.05
+"""Shares below are dimmed."""
+
+
+class SoftAlignment(NamedTuple):
+    """Words, or subwords, of both sentences; the share of each row's weight (S, T) that goes to each column; S_ε."""
+
+    rows: list[str]
+    columns: list[str]
+    shares_ST: Tensor
+    divergence: float
+
+
+def show(
+    encoder: str,
+    source: str,
+    target: str,
+    console: Console,
+    level: Level,
+    languages: tuple[str, str],
+    layer: int = -1,
+    blur: float = 0.05,
+    p: int = 2,
+    pooling: Pooling = "last",
+) -> None:
+    """Print the shares, as a table if it is narrow enough; then the divergence, and the best word for each."""
+    found = soft_alignment(encoder, source, target, level, languages, layer, blur, p, pooling)
+    console.print(_table(found) if _fits(found, console.width) else _list(found))
+    console.print(f"\ndivergence {found.divergence:.4g}   (p = {p}, blur = {blur:g})", highlight=False)
+    best = [
+        f"{row} → {found.columns[i]}" for row, i in zip(found.rows, found.shares_ST.argmax(1).tolist(), strict=True)
+    ]
+    console.print(" · ".join(best), markup=False, highlight=False, soft_wrap=True)
+
+
+def soft_alignment(
+    encoder: str,
+    source: str,
+    target: str,
+    level: Level,
+    languages: tuple[str, str],
+    layer: int = -1,
+    blur: float = 0.05,
+    p: int = 2,
+    pooling: Pooling = "last",
+) -> SoftAlignment:
+    """Read both sentences by an encoder and transport the one to the other.
+
+    `languages` say how sentences are cut into words; `pooling` what stands for a word: its last subword, or the mean
+    of all. Words that have no subword, or lie beyond the longest input, are left out.
+    """
+    import torch
+
+    from babelray.encoder.layers import LayerReader
+    from babelray.encoder.load import load_encoder, load_tokenizer, resolve_layer
+    from babelray.objectives.sinkhorn import sinkhorn_divergence, transport_plan
+
+    segmenters = _segmenters(languages)
+    with _quiet():
+        tokenizer, model = load_tokenizer(encoder, masks=False), load_encoder(encoder)
+    reader = LayerReader(model, [resolve_layer(layer, model.config.num_hidden_layers)])
+    (rows, x_SD), (columns, y_TD) = (
+        _vectors(reader, tokenizer, text, segmenters[code].tokens(text) if level == "words" else None, pooling)
+        for text, code in zip((source, target), languages, strict=True)
+    )
+    x_1SD, x_mask_1S = x_SD.unsqueeze(0), torch.ones(1, len(x_SD))
+    y_1TD, y_mask_1T = y_TD.unsqueeze(0), torch.ones(1, len(y_TD))
+    plan_1ST = transport_plan(x_1SD, x_mask_1S, y_1TD, y_mask_1T, blur, p, iterations=ITERATIONS)
+    divergence_1 = sinkhorn_divergence(x_1SD, x_mask_1S, y_1TD, y_mask_1T, blur, p, iterations=ITERATIONS)
+    return SoftAlignment(rows, columns, plan_1ST[0] * len(rows), divergence_1.item())
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what transformers says about weights that an encoder does not need."""
+    from transformers.utils import logging
+
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        logging.enable_progress_bar()
+
+
+def _segmenters(codes: tuple[str, str]) -> dict[str, Segmenter]:
+    from babelray.languages import resolve
+    from babelray.text.segment import Segmenter, resolve_segmenters
+
+    names, _ = resolve_segmenters(resolve(dict.fromkeys(codes)), {}, missing="icu")
+    return {code: Segmenter.of(code, name) for code, name in names.items()}
+
+
+def _vectors(
+    reader: LayerReader, tokenizer: PreTrainedTokenizerBase, text: str, tokens: list[str] | None, pooling: Pooling
+) -> tuple[list[str], Tensor]:
+    """What there is of a sentence and its vectors (W, D): of these tokens, or of the subwords if there are none."""
+    from babelray.encoder.layers import longest_input
+    from babelray.encoder.words import word_pools
+
+    encoded = tokenizer(
+        [text],
+        truncation=True,
+        max_length=longest_input(reader.model, tokenizer),
+        return_special_tokens_mask=True,
+        return_offsets_mapping=True,
+        return_tensors="pt",
+    )
+    hidden_TD = reader(encoded["input_ids"], encoded["attention_mask"])[reader.layers[-1]][0]
+    real_1T, offsets_1T2 = encoded["special_tokens_mask"] == 0, encoded["offset_mapping"]
+    if tokens is None:
+        names = tokenizer.convert_ids_to_tokens(encoded["input_ids"][real_1T])
+        vectors_WD = hidden_TD[real_1T[0]]
+    else:
+        pools_1WT, there_1W = word_pools([text], [tokens], offsets_1T2.numpy(), real_1T.numpy(), pooling)
+        names = [token for token, there in zip(tokens, there_1W[0].tolist(), strict=False) if there]
+        vectors_WD = (pools_1WT[0] @ hidden_TD)[there_1W[0]]
+    if not names:
+        raise DataError(f"there are no words in {text!r}", "Give a sentence and its translation.")
+    return names, vectors_WD
+
+
+def _fits(found: SoftAlignment, width: int) -> bool:
+    from rich.cells import cell_len
+
+    needed = max(map(cell_len, found.rows)) + sum(2 + max(3, cell_len(word)) for word in found.columns)
+    return len(found.columns) <= MOST_COLUMNS and needed <= width
+
+
+def _table(found: SoftAlignment) -> RenderableType:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("", box=None, pad_edge=False)
+    for word in found.columns:
+        table.add_column(Text(word), justify="right", no_wrap=True)
+    for word, shares in zip(found.rows, found.shares_ST.tolist(), strict=True):
+        best = shares.index(max(shares))
+        cells = [
+            Text(f"{100 * share:.0f}", "bold green" if i == best else "dim" if share < SMALL else "")
+            for i, share in enumerate(shares)
+        ]
+        table.add_row(Text(word), *cells)
+    return table
+
+
+def _list(found: SoftAlignment) -> RenderableType:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(show_header=False, box=None, pad_edge=False)
+    count = min(BEST, len(found.columns))
+    for word, row_T in zip(found.rows, found.shares_ST, strict=True):
+        shares, positions = (part.tolist() for part in row_T.topk(count))
+        cells = [
+            Text(f"{found.columns[i]} {100 * share:.0f}%", "bold green" if not rank else "dim" if share < SMALL else "")
+            for rank, (share, i) in enumerate(zip(shares, positions, strict=True))
+        ]
+        table.add_row(Text(word), *cells)
+    return table
