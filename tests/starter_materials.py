@@ -49,6 +49,8 @@ class StarterMaterials:
     def parallel(self, code: str) -> tuple[list[str], list[str]]:
         return text(code), text("en")
 
+    dictionary = induced = parallel
+
     def linked(self, code: str, path: str | None) -> list[tuple[str, str, list[tuple[int, int]]]]:
         sides = self.parallel(code)
         words = [[self.words_of(c, line) for line in side] for c, side in zip((code, "en"), sides, strict=True)]

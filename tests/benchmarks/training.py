@@ -35,7 +35,7 @@ from babelray.training.config import TrainingConfig
 from babelray.training.engine import start_engine
 from babelray.training.launch import Worker, run_workers
 from babelray.training.loop import _steps, update
-from babelray.training.mixture import Group, Mixture
+from babelray.training.mixture import Group, Mixture, StepData
 
 OBJECTIVES = {
     "mlm": [{"kind": "mlm", "batch_size": 64}],
@@ -85,33 +85,32 @@ def compare(encoder: str, config: TrainingConfig, out: str, worker: Worker) -> N
     optimizer = torch.optim.AdamW(bare.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
     engine = start_engine(mixture, config)
     data = [mixture.draw(step, step / config.steps) for step in range(config.steps)]
-    tokens = sum(step.tokens for step in data)
-    seconds: dict[str, list[float]] = {"bare": [], "engine": [], "engine_and_data": []}
-    waited = 0.0
+
+    def bare_step(step: StepData) -> None:
+        weights = {label: o.weight_at(0) for label, o in bare.objectives.items()}
+        loss, _ = bare(step, 0, weights, bare.counts(step))
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(bare.parameters(), config.clip)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    actions = {"bare": bare_step, "engine": lambda step: update(engine, mixture, step, config)}
+    seconds = dict.fromkeys(actions, 0.0)
     for turn in range(4):
-        start = time.perf_counter()
         for step in data:
-            weights = {label: o.weight_at(0) for label, o in bare.objectives.items()}
-            loss, _ = bare(step, 0, weights, bare.counts(step))
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(bare.parameters(), config.clip)
-            optimizer.step()
-            optimizer.zero_grad()
-        middle = time.perf_counter()
-        for step in data:
-            update(engine, mixture, step, config)
-        end = time.perf_counter()
-        for step, seconds_waited in _steps(mixture, config, 0):
-            update(engine, mixture, step, config)
-            waited += seconds_waited if turn and step.step else 0.0
-        if turn:  # the first is for warming up
-            seconds["bare"].append(middle - start)
-            seconds["engine"].append(end - middle)
-            seconds["engine_and_data"].append(time.perf_counter() - end)
-    rates = {name: tokens / median(times) for name, times in seconds.items()}
-    ratios = [bare / engine for bare, engine in zip(seconds["bare"], seconds["engine"], strict=True)]
-    found = {f"{name}_tokens_per_second": round(rate) for name, rate in rates.items()}
-    found |= {"share": round(median(ratios), 3), "waiting": round(waited / sum(seconds["engine_and_data"]), 4)}
+            for name in list(actions)[:: 1 if step.step % 2 else -1]:
+                start = time.perf_counter()
+                actions[name](step)
+                seconds[name] += time.perf_counter() - start if turn else 0.0  # the first turn is for warming up
+    start, waited = time.perf_counter(), 0.0
+    for step, seconds_waited in _steps(mixture, config, 0):
+        update(engine, mixture, step, config)
+        waited += seconds_waited if step.step else 0.0
+    seconds["engine_and_data"] = 3 * (time.perf_counter() - start)
+    tokens = 3 * sum(step.tokens for step in data)
+    found = {f"{name}_tokens_per_second": round(tokens / taken) for name, taken in seconds.items()}
+    found |= {"share": round(seconds["bare"] / seconds["engine"], 3)}
+    found |= {"waiting": round(3 * waited / seconds["engine_and_data"], 4)}
     Path(out).write_text(json.dumps(found))
 
 

@@ -152,8 +152,6 @@ class Objective(ABC):
             truncation=True,
             max_length=self.materials.max_tokens,
             return_special_tokens_mask=True,
-            return_offsets_mapping=True,
-            return_tensors="pt",
         )
 
     def encode(self, texts: list[str], others: list[str] | None = None) -> tuple[Tensor, Tensor, Tensor]:
@@ -193,8 +191,12 @@ class WholeObjective(Objective):
 
 def parts(encoded: BatchEncoding) -> tuple[Tensor, Tensor, Tensor]:
     """What `Objective.encode` gives, of texts that are tokenized already."""
-    attended = encoded["attention_mask"]
-    return encoded["input_ids"], attended, attended.bool() & (encoded["special_tokens_mask"] == 0)
+    import torch
+
+    # By way of numpy: transformers' own conversion costs several times what tokenizing does.
+    names = ("input_ids", "attention_mask", "special_tokens_mask")
+    ids_BT, attended_BT, special_BT = (torch.from_numpy(np.array(encoded[name])) for name in names)
+    return ids_BT, attended_BT, attended_BT.bool() & (special_BT == 0)
 
 
 def language_shares(sizes: Sequence[int] | np.ndarray, temperature: float) -> np.ndarray:

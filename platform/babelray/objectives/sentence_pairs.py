@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 from pydantic import Field
 
 from babelray.objectives.objective import Batch, Examples, Materials, Objective, ObjectiveConfig, parts
@@ -19,7 +20,6 @@ from babelray.objectives.objective import Batch, Examples, Materials, Objective,
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     import torch
     from torch import Tensor
     from transformers import PreTrainedModel
@@ -81,8 +81,9 @@ class SentencePairs(Objective):
         batch = {"ids": ids_BT, "mask": attended_BT, "words": subwords_BT}
         if self.settings.level == "words":
             tokens = [self.words_of(code, text) for code, text in zip(codes, texts, strict=True)]
+            offsets_BT2 = np.array([encoding.offsets for encoding in encoded.encodings])
             batch["pool"], batch["words"] = word_pools(
-                texts, tokens, encoded["offset_mapping"].numpy(), subwords_BT.numpy(), self.settings.word
+                texts, tokens, offsets_BT2, subwords_BT.numpy(), self.settings.word
             )
         return batch
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 def deepspeed_config(config: TrainingConfig) -> dict[str, Any]:
     """DeepSpeed's own configuration for ours. The learning rate is set by the loop, step by step."""
-    zero: dict[str, Any] = {"stage": config.zero_stage}
+    alone = config.workers == 1 and config.zero_stage < 3 and config.precision == "fp32" and config.offload == "none"
+    zero: dict[str, Any] = {"stage": 0 if alone else config.zero_stage}  # one worker has nobody to share with
     if config.offload != "none":
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
     if config.offload == "all":
