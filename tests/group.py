@@ -30,6 +30,8 @@ class LocalWorker:
     saved: int = 0
     said: list[str] = field(default_factory=list)
     values: dict[int, dict[str, float]] = field(default_factory=dict)
+    reported: dict[int, dict[str, float]] = field(default_factory=dict)
+    """What was said with each checkpoint."""
 
     def progress(self, done: float, total: float, unit: str, note: str) -> None: ...
 
@@ -46,6 +48,7 @@ class LocalWorker:
         there.mkdir(parents=True, exist_ok=True)
         write(there, self.rank, tensors, state)
         self.saved = state["step"]
+        self.reported[self.saved] = metrics
         if self.count > 1:
             torch.distributed.barrier()
         if self.stop_after == state["step"]:
@@ -107,7 +110,8 @@ def _work(rank: int, port: int, encoder: str, jobs: list[dict[str, Any]], folder
     losses = []
     for job in jobs:
         worker = run(encoder, job["config"], Path(job["folder"]), rank, 2, job.get("stop_after"))
-        losses.append({label: worker.losses(label) for label in job["labels"]} | {"said": worker.said})
+        measured = {str(step): v["validation/mlm"] for step, v in worker.values.items() if "validation/mlm" in v}
+        losses.append({label: worker.losses(label) for label in job["labels"]} | {"measured": measured})
     if rank == 0:
         Path(folder, "losses.json").write_text(json.dumps(losses))
 

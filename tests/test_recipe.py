@@ -94,3 +94,59 @@ def test_every_field_is_documented() -> None:
         if not field.description and not hasattr(field.annotation, "model_fields")
     ]
     assert undocumented == []
+
+
+def varied(**changes: object) -> dict[str, object]:
+    return load_recipe(QUICKSTART).model_dump(mode="json") | changes
+
+
+def test_variants_are_the_recipe_with_other_values() -> None:
+    variants = {"plain": {}, "fast": {"pretrain.learning_rate": 0.5, "pretrain.objectives.0.batch_size": 32}}
+    recipe = Recipe.model_validate(varied(variants=variants, seeds=[3, 4]))
+    plain, fast = recipe.variant("plain", 3), recipe.variant("fast", 4)
+    assert plain.pretrain.seed == 3 and plain.name == "quickstart-plain-3" and plain.experiment == "quickstart"
+    assert plain.model_dump(exclude={"name", "experiment", "pretrain"}) == load_recipe(QUICKSTART).model_dump(
+        exclude={"name", "experiment", "pretrain"}
+    )
+    assert fast.pretrain.learning_rate == 0.5 and fast.pretrain.objectives[0].batch_size == 32
+
+
+@pytest.mark.parametrize(
+    ("variants", "message"),
+    [
+        ({"a": {"pretrain.step": 3}}, "variant a: pretrain.step: unknown key; did you mean 'steps'"),
+        ({"a": {"pretrain.objectives.9.weight": 3}}, "variant a: override 'pretrain.objectives.9.weight'"),
+        ({"a b": {}}, "needs a name"),
+    ],
+)
+def test_a_variant_that_is_no_recipe_is_refused_at_once(variants: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Recipe.model_validate(varied(variants=variants))
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("pretrain.workers=3", r"batch_size of mlm \(16\) is not a multiple of workers x accumulate \(3 x 1\)"),
+        ("pretrain.precision=bf16", None),
+        ("pretrain.zero_stage=0", None),
+        ("pretrain.objectives.0.weight={0: 0.0, 1.5: 1.0}", "from 0 to 1"),
+        ("pretrain.objectives.0.weight=0", "nor 0 all the time"),
+        ("pretrain.objectives.0.weight={0: 0.0, 0.5: 1.0}", None),
+        ("pretrain.offload=all", "needs zero_stage 3"),
+    ],
+)
+def test_trainings_that_cannot_be_are_refused(override: str, message: str | None) -> None:
+    if message is None:
+        load_recipe(QUICKSTART, [override])
+        return
+    with pytest.raises(RecipeError, match=message):
+        load_recipe(QUICKSTART, [override])
+
+
+def test_how_it_is_computed_is_no_part_of_what_it_is() -> None:
+    plain = load_recipe(QUICKSTART).pretrain
+    for override in ("workers=1", "accumulate=2", "zero_stage=2", "keep=5", "log_every=3"):
+        assert load_recipe(QUICKSTART, [f"pretrain.{override}"]).pretrain.identity() == plain.identity()
+    for override in ("steps=9", "precision=bf16", "objectives.0.batch_size=2", "objectives.1.scale=9", "seed=4"):
+        assert load_recipe(QUICKSTART, [f"pretrain.{override}"]).pretrain.identity() != plain.identity()

@@ -1,7 +1,12 @@
-"""`kill -9` in the middle: the run goes on by itself or with the same command, and ends with the same weights."""
+"""`kill -9` at any moment: the run goes on by itself or with the same command, and ends with the same weights.
+
+BABELRAY_KILLS=20 kills each kind twenty times, each at another moment.
+"""
 
 import contextlib
 import os
+import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,17 +22,23 @@ from conftest import ROOT
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 
+TIMES = range(int(os.environ.get("BABELRAY_KILLS", "1")))
+OBJECTIVES = "[{kind: mlm, batch_size: 8}, {kind: static-dcca, batch_size: 64}, {kind: transport, batch_size: 4}]"
 TRAINING = [
     "languages=[en, de]",
     "encoder.scratch.training.steps=2",
-    "pretrain.steps=40",
-    "pretrain.checkpoint_every=5",
-    "pretrain.log_every=1",
-    "pretrain.zero_stage=1",
+    "encoder.scratch.dropout=0.1",
+    "extract.method=isolated",
+    "pretrain.steps=120",
+    f"pretrain.objectives={OBJECTIVES}",
+    "pretrain.checkpoint_every=15",
+    "pretrain.log_every=5",
+    "pretrain.zero_stage=2",
+    "pretrain.accumulate=2",
+    "pretrain.validation={every: 30, held_out: 0.1, words: 20, best: mlm}",
 ]
-
-
 EXTRACTION = ["languages=[en, de]", "encoder.scratch.training.steps=2", "extract.block_sentences=8"]
+CHECKPOINTS = "pretrain/*.partial/work/workers/checkpoint_*"
 
 
 def start(
@@ -50,12 +61,10 @@ def finish(process: subprocess.Popen[str]) -> str:
     return output
 
 
-def wait_for(
-    storage: Path, process: subprocess.Popen[str], what: str = "pretrain/*.partial/work/workers/checkpoint_*"
-) -> None:
+def wait_for(storage: Path, process: subprocess.Popen[str], what: str = CHECKPOINTS) -> None:
     deadline = time.monotonic() + 400
     while not list(storage.glob(what)):
-        assert time.monotonic() < deadline and process.poll() is None, "no checkpoint was written in time"
+        assert time.monotonic() < deadline and process.poll() is None, "nothing was written in time"
         time.sleep(0.05)
 
 
@@ -70,45 +79,67 @@ def weights(storage: Path) -> dict[str, object]:
     return load_file(folder / "encoder/model.safetensors")
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    return {}
-
-
-@pytest.fixture
-def expected(undisturbed: dict[str, object], recipe_file: Callable[..., Path], tmp_path: Path) -> dict[str, object]:
-    """The weights of a run that nothing happened to; made once."""
-    if not undisturbed:
-        finish(start(recipe_file(), tmp_path / "undisturbed"))
-        undisturbed.update(weights(tmp_path / "undisturbed"))
-    return undisturbed
-
-
 def same(found: dict[str, object], expected: dict[str, object]) -> bool:
     return found.keys() == expected.keys() and all(found[name].equal(expected[name]) for name in expected)
 
 
-def test_a_killed_worker_is_replaced(recipe_file, tmp_path: Path, expected: dict[str, object]) -> None:
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("shared")
+
+
+@pytest.fixture
+def prepared(shared: Path, recipe_file: Callable[..., Path]) -> tuple[Path, dict[str, object]]:
+    """A storage with all that comes before training, and the weights of a training that nothing happened to."""
+    if not (shared / "before").exists():
+        finish(start(recipe_file(), shared / "making", "align"))
+        shutil.copytree(shared / "making", shared / "before")
+        finish(start(recipe_file(), shared / "making"))
+    return shared / "before", weights(shared / "making")
+
+
+def kill(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+def at_any_moment(storage: Path, process: subprocess.Popen[str], attempt: int) -> None:
+    """Somewhere between the workers' start and the end of the training."""
+    generator = random.Random(attempt)
+    if generator.random() < 0.25:
+        while not train_workers(process):
+            time.sleep(0.1)
+    else:
+        wait_for(storage, process)
+    time.sleep(generator.uniform(0, 6))
+
+
+@pytest.mark.parametrize("attempt", TIMES)
+@pytest.mark.parametrize("victims", ["one worker", "all workers"])
+def test_killed_workers_are_replaced(recipe_file, tmp_path: Path, prepared, victims: str, attempt: int) -> None:
+    before, expected = prepared
+    shutil.copytree(before, tmp_path / "runs")
     process = start(recipe_file(), tmp_path / "runs")
-    wait_for(tmp_path / "runs", process)
+    at_any_moment(tmp_path / "runs", process, attempt)
     workers = train_workers(process)
-    assert workers
-    workers[0].kill()
+    kill(workers[:1] if victims == "one worker" else workers)
     finish(process)
     assert same(weights(tmp_path / "runs"), expected)
 
 
-def test_a_killed_driver_goes_on_when_started_again(recipe_file, tmp_path: Path, expected: dict[str, object]) -> None:
+@pytest.mark.parametrize("attempt", TIMES)
+def test_a_killed_driver_goes_on_when_started_again(recipe_file, tmp_path: Path, prepared, attempt: int) -> None:
+    before, expected = prepared
+    shutil.copytree(before, tmp_path / "runs")
     process = start(recipe_file(), tmp_path / "runs")
-    wait_for(tmp_path / "runs", process)
-    below = psutil.Process(process.pid).children(recursive=True)
+    at_any_moment(tmp_path / "runs", process, attempt)
+    below = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=60)
-    for child in below:
-        if child.is_running():
-            child.kill()
+    kill(below)
     output = finish(start(recipe_file(), tmp_path / "runs"))
-    assert "corpus    complete, kept" in output and "align     complete, kept" in output
+    assert "all 5 stages are complete" in output or "align     complete, kept" in output
     assert same(weights(tmp_path / "runs"), expected)
 
 

@@ -16,7 +16,10 @@ OBJECTIVES = [
     {"kind": "contrastive", "batch_size": 4},
     {"kind": "contrastive", "name": "contrastive-words", "pairs": "words", "batch_size": 4},
     {"kind": "static-dcca", "batch_size": 64},
+    {"kind": "static-mse", "batch_size": 8},
     {"kind": "transport", "batch_size": 4},
+    {"kind": "word-l2", "batch_size": 4},
+    {"kind": "tlm", "batch_size": 4},
 ]
 
 
@@ -43,7 +46,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory, babelray: Command) -> tup
             }
         },
         "extract": {"layer": -1},
-        "pretrain": {"steps": 4, "log_every": 1, "zero_stage": 2, "objectives": OBJECTIVES},
+        "pretrain": {
+            "steps": 4,
+            "log_every": 1,
+            "zero_stage": 2,
+            "objectives": OBJECTIVES,
+            "validation": {"every": 2, "held_out": 0.1, "words": 50},
+        },
         "evaluate": {"layer": -1},
     }
     path = folder / "small.yaml"
@@ -120,6 +129,17 @@ def test_training_changed_the_encoder_and_logged_every_objective(finished: tuple
     assert [row["step"] for row in curves] == [1, 2, 3, 4]
     wanted = {f"loss/{objective.get('name', objective['kind'])}" for objective in OBJECTIVES}
     assert wanted <= set(curves[0]["values"])
+    assert {"validation/mlm", "validation/retrieval", "validation/semantic"} <= set(curves[1]["values"])
+    scores = {row["step"]: row["values"].get("validation/retrieval", -1) for row in curves}
+    manifest = json.loads((artifact(path, "pretrain") / "manifest.json").read_text())
+    assert scores[manifest["metrics"]["step"]] == max(scores.values()), "the best checkpoint is the result"
+
+
+def test_the_model_card_says_what_it_is(finished: tuple[Path, str]) -> None:
+    card = (artifact(finished[0], "pretrain") / "encoder" / "README.md").read_text()
+    assert "language: [en, de, zh]" in card and "| word-l2 | word-l2 | 4 | 1 |" in card and "| retrieval | " in card
+    links = (artifact(finished[0], "pretrain") / "alignments" / "de-en.tsv").read_text().splitlines()
+    assert len(links) > 100 and all(line.count("\t") == 2 for line in links)
 
 
 def test_mlflow_has_a_parent_and_a_child_for_each_stage(finished: tuple[Path, str]) -> None:
@@ -128,7 +148,7 @@ def test_mlflow_has_a_parent_and_a_child_for_each_stage(finished: tuple[Path, st
         assert set(runs) == {"small", "corpus", "encoder", "extract", "align", "pretrain", "evaluate", "report"}
         assert set(runs.values()) == {"FINISHED"}
         names = {name for (name,) in database.execute("select distinct key from metrics")}
-        assert {"loss/mlm", "loss/transport", "retrieval/after", "seconds"} <= names
+        assert {"loss/mlm", "loss/transport", "language/transport/zh", "retrieval/after", "seconds"} <= names
         parameters = dict(database.execute("select key, value from params"))
         assert parameters["pretrain.objectives.transport.blur"] == "0.05" and parameters["hub"] == "en"
     artifacts = {p.name for p in (finished[0].parent / "runs/mlflow-artifacts").rglob("*") if p.is_file()}

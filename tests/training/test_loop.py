@@ -110,7 +110,9 @@ def test_two_workers(undisturbed, tiny_encoder: str, tmp_path: Path) -> None:
         jobs += [stopped | {"stop_after": 3}, stopped]
     cached = config(accumulate=2, zero_stage=3)
     jobs.append({"config": cached, "folder": str(tmp_path / "parts"), "labels": LABELS})
-    losses = two_workers(tiny_encoder, jobs)
+    measured = config(zero_stage=3, objectives=MLM, validation={"every": 2, "words": 10, "best": "mlm"})
+    jobs.append({"config": measured, "folder": str(tmp_path / "measured"), "labels": []})
+    *losses, validated = two_workers(tiny_encoder, jobs)
     expected = weights(folder / "step-00006")
     for stage in (0, 1, 2, 3):
         whole, stopped, resumed = losses[3 * stage : 3 * stage + 3]
@@ -124,6 +126,8 @@ def test_two_workers(undisturbed, tiny_encoder: str, tmp_path: Path) -> None:
     for label in LABELS:
         assert losses[-1][label] == pytest.approx(worker.losses(label), rel=1e-4, abs=1e-5)
     assert close(weights(tmp_path / "parts" / "step-00006"), expected, 2e-4)
+
+    assert list(validated["measured"]) == ["2", "4", "6"], "under ZeRO 3 too"
 
     (tmp_path / "whole-2" / "step-00006").rename(tmp_path / "later")
     alone = run(tiny_encoder, config(zero_stage=1), tmp_path / "whole-2")
@@ -164,6 +168,8 @@ def test_it_stops_when_it_gets_no_better(tiny_encoder: str, tmp_path: Path) -> N
     measured = [step for step, values in worker.values.items() if "validation/mlm" in values]
     assert len(measured) < 20 and worker.said == [f"stopped at step {measured[-1]}: no better mlm in 2 measurements"]
     assert {"validation/mlm", "validation/retrieval", "validation/semantic"} <= worker.values[2].keys()
+    scored = {step for step, said in worker.reported.items() if "score" in said}
+    assert scored == set(measured) and set(worker.reported) - scored, "a checkpoint that was not measured has no score"
 
 
 @pytest.mark.parametrize("changes", [{"precision": "fp16", "zero_stage": 1}, {"offload": "optimizer", "zero_stage": 2}])

@@ -21,6 +21,9 @@ def deepspeed_config(config: TrainingConfig) -> dict[str, Any]:
     """DeepSpeed's own configuration for ours. The learning rate is set by the loop, step by step."""
     alone = config.workers == 1 and config.zero_stage < 3 and config.precision == "fp32" and config.offload == "none"
     zero: dict[str, Any] = {"stage": 0 if alone else config.zero_stage}  # one worker has nobody to share with
+    if not torch.cuda.is_available():
+        # DeepSpeed's own, 500 million numbers, would take several gigabytes of main memory a worker.
+        zero |= {"reduce_bucket_size": 50_000_000, "allgather_bucket_size": 50_000_000}
     if config.offload != "none":
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
     if config.offload == "all":

@@ -58,7 +58,7 @@ def train(config: TrainingConfig, worker: Worker, materials: ArtifactMaterials) 
         if measured or step % config.checkpoint_every == 0 or step == config.steps:
             state = {"step": step, "workers": worker.count, "first": watch.first, "best": best.state}
             state |= {"zero_stage": config.zero_stage, "accumulate": config.accumulate, **engine_state(engine)}
-            worker.checkpoint(snapshot(engine, worker.rank, worker.count), state, best.last)
+            worker.checkpoint(snapshot(engine, worker.rank, worker.count), state, best.last if measured else {})
     worker.wait_for_checkpoints()
 
 

@@ -36,7 +36,7 @@ class Watch:
     def _reset(self) -> None:
         shape = len(self.mixture.objectives), len(self.mixture.languages)
         self._sums, self._counts = torch.zeros(shape, dtype=torch.float64), torch.zeros(shape, dtype=torch.float64)
-        self._tokens, self._waited, self._began = 0, 0.0, time.perf_counter()
+        self._steps, self._tokens, self._waited, self._began = 0, 0, 0.0, time.perf_counter()
 
     def check(self, step: int, sums_OL: Tensor, counts_OL: Tensor) -> None:
         """Stop if a loss of this step is not a number or has exploded; the weights have not changed yet."""
@@ -68,6 +68,7 @@ class Watch:
         """Take in a step's figures; send the means since the last time when it is time."""
         self._sums += sums_OL.cpu()
         self._counts += counts_OL.cpu()
+        self._steps += 1
         self._tokens += tokens
         self._waited += waited
         if step % self.config.log_every and step != self.config.steps:
@@ -86,6 +87,7 @@ class Watch:
         values |= {
             "loss/total": total,
             "learning_rate": rate,
+            "speed/seconds_per_step": seconds / self._steps,
             "speed/tokens_per_second": self._tokens * self.worker.count / seconds,
             "speed/waiting_for_data": self._waited / seconds,
         }

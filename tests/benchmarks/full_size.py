@@ -1,0 +1,162 @@
+"""An encoder of XLM-R base's real size in continued pre-training with every objective, under ZeRO 2 on two workers.
+
+    python tests/benchmarks/full_size.py --tokenizer FOLDER [--storage FOLDER]
+
+12 layers, 768 wide, 250,002 subwords, random weights; FOLDER holds XLM-R's own tokenizer. The run is killed after its
+first checkpoint, started again with the same command, and exported. Prints one line of JSON: the most memory that all
+processes of the run had together, seconds a step, and whether what came out loads and differs from where it started.
+Takes about 15 GB of memory, 15 GB of disk and a quarter of an hour on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+RECIPE = """
+name: full-size
+languages: [en, de]
+storage: {storage}
+corpus:
+  text: {{path: "starter:text/{{lang}}.txt", format: sentences}}
+  parallel: "starter:text/{{lang}}.txt"
+  dictionary: "starter:words/{{lang}}.txt"
+  cleaning: {{min_tokens: 3}}
+encoder: {{path: {encoder}}}
+extract: {{method: isolated, layer: 6}}
+pretrain:
+  steps: {steps}
+  checkpoint_every: 2
+  log_every: 1
+  workers: 2
+  accumulate: 2
+  zero_stage: 2
+  keep: 1
+  objectives:
+    - {{kind: mlm, batch_size: 8}}
+    - {{kind: tlm, batch_size: 4}}
+    - {{kind: static-mse, batch_size: 32}}
+    - {{kind: static-dcca, batch_size: 256}}
+    - {{kind: transport, batch_size: 8}}
+    - {{kind: word-l2, batch_size: 8}}
+    - {{kind: contrastive, batch_size: 16}}
+    - {{kind: contrastive, name: words, pairs: words, batch_size: 32}}
+"""
+
+
+def make_encoder(tokenizer: str, folder: Path) -> None:
+    """Random weights of XLM-R base's shape, with its tokenizer."""
+    import torch
+    from transformers import AutoTokenizer, XLMRobertaConfig, XLMRobertaForMaskedLM
+
+    torch.manual_seed(0)
+    found = AutoTokenizer.from_pretrained(tokenizer)
+    config = XLMRobertaConfig(vocab_size=250002, max_position_embeddings=514, type_vocab_size=1, layer_norm_eps=1e-5)
+    XLMRobertaForMaskedLM(config).save_pretrained(folder)
+    found.save_pretrained(folder)
+
+
+class Memory:
+    """The most that a process and all below it have had together; memory that they share counts once."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process, self.peak = process, 0
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        import psutil
+
+        while self.process.poll() is None:
+            total = 0
+            for one in [psutil.Process(self.process.pid), *psutil.Process(self.process.pid).children(recursive=True)]:
+                try:
+                    total += one.memory_full_info().pss
+                except (psutil.Error, OSError):
+                    continue
+            self.peak = max(self.peak, total)
+            time.sleep(1)
+
+
+def start(recipe: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "babelray.cli", "pretrain", str(recipe)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "platform")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def kill_all(process: subprocess.Popen[str]) -> None:
+    import psutil
+
+    below = psutil.Process(process.pid).children(recursive=True)
+    os.killpg(process.pid, signal.SIGKILL)
+    for child in below:
+        if child.is_running():
+            child.kill()
+    process.wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tokenizer", required=True, help="folder of XLM-R's tokenizer")
+    parser.add_argument("--storage", help="where artifacts go; a temporary folder by default")
+    parser.add_argument("--steps", type=int, default=4)
+    options = parser.parse_args()
+    folder = Path(options.storage or tempfile.mkdtemp(prefix="babelray-full-size-")).resolve()
+    encoder, recipe = folder / "xlmr-base-random", folder / "recipe.yaml"
+    if not encoder.exists():
+        make_encoder(options.tokenizer, encoder)
+    recipe.write_text(RECIPE.format(storage=folder / "runs", encoder=encoder, steps=options.steps))
+
+    first = start(recipe)
+    memory = Memory(first)
+    while not list(folder.glob("runs/pretrain/*.partial/work/workers/checkpoint_*/state.json")):
+        if first.poll() is not None:
+            sys.exit(first.communicate()[0])
+        time.sleep(0.5)
+    time.sleep(2)
+    kill_all(first)
+    again = start(recipe)
+    memory_again = Memory(again)
+    output, _ = again.communicate()
+    if again.returncode:
+        sys.exit(output)
+
+    from safetensors.torch import load_file
+    from transformers import AutoModel
+
+    (made,) = (path for path in (folder / "runs/pretrain").iterdir() if not path.name.endswith(".partial"))
+    curves = [row["values"] for row in json.loads((made / "curves.json").read_text())]
+    model = AutoModel.from_pretrained(made / "encoder")
+    name = "roberta.encoder.layer.0.output.dense.weight"
+    start_weight, end_weight = (load_file(f / "model.safetensors")[name] for f in (encoder, made / "encoder"))
+    found = {
+        "benchmark": "12 layers of 768, 250,002 subwords, every objective, ZeRO 2 on two workers",
+        "peak_gigabytes": round(max(memory.peak, memory_again.peak) / 2**30, 1),
+        "seconds_per_step": [round(values["speed/seconds_per_step"], 1) for values in curves],
+        "losses": {k.removeprefix("loss/"): round(v, 3) for k, v in curves[-1].items() if k.startswith("loss/")},
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "weights_changed": not start_weight.equal(end_weight),
+    }
+    print(json.dumps(found))
+    if options.storage is None:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

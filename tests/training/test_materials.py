@@ -1,0 +1,60 @@
+from pathlib import Path
+
+import pytest
+
+from babelray.lexicon.pairs import Pair
+from babelray.storage import Place
+from babelray.training.materials import ArtifactMaterials, Texts, is_kept_back
+
+WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Place:
+    """Sentences of two languages, every other of them parallel."""
+    from babelray.lexicon.pairs import write_pairs
+    from babelray.text.tables import write_rows
+
+    place = Place.parse(tmp_path)
+    for code in ("en", "de"):
+        rows = [
+            {"document": 0, "paragraph": 0, "sentence": i, "text": f"{code} {i}", "tokens": [code, str(i)]}
+            for i in range(1000)
+        ]
+        columns = ("document", "paragraph", "sentence", "text", "tokens")
+        write_rows(place / "sentences" / code / "0.parquet", rows, columns)
+    pairs = [Pair(f"de {i}", f"en {i}", "train") for i in range(0, 1000, 2)]
+    write_pairs(place / "parallel" / "de-en", pairs)
+    return place
+
+
+def test_what_is_measured_with_is_never_trained_on(corpus: Place, tiny_encoder: str) -> None:
+    materials = ArtifactMaterials(tiny_encoder, corpus, None, ["en", "de"], "en", 1, {}, held_out=0.1)
+    (sources, targets), (held_sources, held_targets) = materials.parallel("de"), materials.held_out_parallel("de")
+    assert len(sources) + len(held_sources) == 500 and 20 < len(held_sources) < 80
+    assert [s.removeprefix("de") for s in held_sources] == [t.removeprefix("en") for t in held_targets]
+    for code, held in (("en", held_targets), ("de", held_sources)):
+        train, measured = set(materials.sentences(code)), set(materials.held_out_sentences(code))
+        assert train.isdisjoint(measured) and len(train) + len(measured) == 1000
+        assert train.isdisjoint(held) and set(held) <= measured
+        assert 50 < len(measured) < 200
+    assert set(sources).isdisjoint(held_sources) and set(targets).isdisjoint(held_targets)
+
+
+def test_nothing_is_held_out_unless_asked(corpus: Place, tiny_encoder: str) -> None:
+    materials = ArtifactMaterials(tiny_encoder, corpus, None, ["en", "de"], "en", 1, {})
+    assert len(materials.sentences("de")) == 1000 and len(materials.parallel("de")[0]) == 500
+    assert materials.held_out_parallel("de") == ([], []) and len(materials.held_out_sentences("de")) == 0
+
+
+def test_the_share_that_is_kept_back() -> None:
+    kept = [is_kept_back(f"sentence {i}", 0.25) for i in range(4000)]
+    assert abs(sum(kept) / 4000 - 0.25) < 0.03
+    assert not any(is_kept_back(f"sentence {i}", 0.0) for i in range(100))
+
+
+def test_texts_are_a_sequence() -> None:
+    import pyarrow as pa
+
+    texts = Texts(pa.array(["a", "猫", "c"]))
+    assert len(texts) == 3 and texts[1] == "猫" and list(texts[1:]) == ["猫", "c"] and list(texts) == ["a", "猫", "c"]
