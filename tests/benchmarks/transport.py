@@ -7,6 +7,7 @@ sinkhorn  the Sinkhorn divergence of ragged sentence pairs and its gradient: our
           every pair by itself, with as many iterations as our longest descent (POT has no scales to descend through,
           and needs many more to converge). The largest difference is that of our values from geomloss' in float64.
           `--threads 1` is how a training worker runs.
+steps     a training step of `transport` against one of `word-l2`, on the same sentence pairs.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "platform"))
 
 import torch
@@ -105,6 +108,45 @@ def sinkhorn(pairs: int, dimension: int, shortest: int, longest: int, p: int, bl
     }
 
 
+def steps(pairs: int, width: int, layers: int) -> dict[str, object]:
+    """A training step of `transport` against one of `word-l2`, on the same encoder and the same sentence pairs."""
+    import tempfile
+
+    from babelray.encoder.load import load_masked_lm
+    from babelray.objectives.build import build_objective
+    from babelray.objectives.transport import TransportConfig
+    from babelray.objectives.word_l2 import WordL2Config
+    from starter_materials import StarterMaterials
+    from training import make_encoder
+
+    with tempfile.TemporaryDirectory() as folder:
+        make_encoder(folder, 6000, width, layers)
+        materials, model = StarterMaterials(folder), load_masked_lm(folder).train()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+        batches = {}
+        for config in (TransportConfig(name="same", batch_size=pairs), WordL2Config(name="same", batch_size=pairs)):
+            objective = build_objective(config, materials)
+            batches[config.kind] = objective, [objective.batch(number) for number in range(TURNS + 1)]
+
+    def step(kind: str) -> None:
+        objective, made = batches[kind]
+        made.append(made.pop(0))
+        objective.terms(model, made[-1]).mean().backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    taken = milliseconds({kind: partial(step, kind) for kind in batches})
+    return {
+        "benchmark": "a step of transport against one of word-l2",
+        "encoder": f"{layers} layers of {width}",
+        "pairs": pairs,
+        "threads": torch.get_num_threads(),
+        **{f"{kind}_milliseconds": round(value, 1) for kind, value in taken.items()},
+        "ratio": round(taken["transport"] / taken["word-l2"], 3),
+    }
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="what", required=True)
@@ -116,6 +158,11 @@ if __name__ == "__main__":
     command.add_argument("-p", type=int, choices=[1, 2], default=2)
     command.add_argument("--blur", type=float, default=0.05)
     command.add_argument("--threads", type=int, default=torch.get_num_threads())
+    command = commands.add_parser("steps")
+    command.add_argument("--pairs", type=int, default=24)
+    command.add_argument("--width", type=int, default=128)
+    command.add_argument("--layers", type=int, default=4)
+    command.add_argument("--threads", type=int, default=torch.get_num_threads())
     arguments = vars(parser.parse_args())
     torch.set_num_threads(arguments.pop("threads"))
-    print(json.dumps({"sinkhorn": sinkhorn}[arguments.pop("what")](**arguments)))
+    print(json.dumps({"sinkhorn": sinkhorn, "steps": steps}[arguments.pop("what")](**arguments)))

@@ -155,6 +155,24 @@ def test_a_loss_that_is_not_a_number_stops_it(tiny_encoder: str, tmp_path: Path,
     assert weights(tmp_path / "step-00003") and not (tmp_path / "step-00006").exists()
 
 
+@pytest.mark.parametrize("stage", [0, 3])
+def test_a_gradient_that_is_not_a_number_stops_it(tiny_encoder: str, tmp_path: Path, monkeypatch, stage: int) -> None:
+    """The loss is right, its gradient is not: the checkpoint of that step must not be written."""
+    from babelray.objectives.static_mse import StaticMse
+
+    right = StaticMse.terms
+    calls = [*range(3)]
+
+    def wrong(self, model, batch):
+        terms = right(self, model, batch)
+        return terms + (0 * terms).sqrt() if calls.pop() == 0 else terms
+
+    monkeypatch.setattr(StaticMse, "terms", wrong)
+    with pytest.raises(TrainingError, match="diverged at step 3: the gradient's norm is (nan|inf)"):
+        run(tiny_encoder, config(objectives=OBJECTIVES[:1], zero_stage=stage), tmp_path)
+    assert not list(tmp_path.glob("step-*"))
+
+
 def test_an_exploding_loss_stops_it(tiny_encoder: str, tmp_path: Path) -> None:
     how = config(objectives=OBJECTIVES[:1], learning_rate=300.0, warmup=0.0, clip=1e9, steps=50)
     with pytest.raises(TrainingError, match="diverged at step"):

@@ -31,7 +31,7 @@ def deepspeed_config(config: TrainingConfig) -> dict[str, Any]:
     return {
         "train_micro_batch_size_per_gpu": 1,  # objectives make their own batches; DeepSpeed only asks for a number
         "gradient_accumulation_steps": config.accumulate,
-        "gradient_clipping": config.clip,
+        "gradient_clipping": 0.0 if alone or not config.zero_stage else config.clip,  # at stage 0 the loop clips
         "zero_optimization": zero,
         "bf16": {"enabled": config.precision == "bf16"},
         "fp16": {"enabled": config.precision == "fp16"},

@@ -48,10 +48,10 @@ def train(config: TrainingConfig, worker: Worker, materials: ArtifactMaterials) 
             if worker.rank == 0:
                 worker.say(f"stopped at step {step}: no better {best.measure} in {best.patience} measurements")
             break
-        sums_OL, counts_OL = update(engine, mixture, data.to(engine.device), config, watch)
+        sums_OL, counts_OL, norm = update(engine, mixture, data.to(engine.device), config, watch)
         step += 1
         worker.progress(step, config.steps, "steps", "")
-        watch.add(step, sums_OL, counts_OL, data.tokens, waited, learning_rate(config, step - 1))
+        watch.add(step, sums_OL, counts_OL, norm, data.tokens, waited)
         measured = validation is not None and (step % validation.config.every == 0 or step == config.steps)
         if measured and validation is not None:
             worker.metrics(step, best.add(validation.measure(), step))
@@ -90,10 +90,10 @@ def _steps(mixture: Mixture, config: TrainingConfig, start: int) -> Iterator[tup
 
 def update(
     engine: Any, mixture: Mixture, data: StepData, config: TrainingConfig, watch: Watch | None = None
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """One step: losses of all parts, their gradients, new weights. Returns sums of terms and their counts (O, L).
+) -> tuple[torch.Tensor, torch.Tensor, float]:
+    """One step: losses of all parts, their gradients, new weights; the losses are looked at before the weights change.
 
-    The losses are looked at before the weights change.
+    Returns sums of terms and their counts (O, L), and the norm of the gradient.
     """
     done = data.step / config.steps
     weights = {label: objective.weight_at(done) for label, objective in mixture.objectives.items()}
@@ -110,5 +110,9 @@ def update(
             mixture.group.sum(sums_OL)
             if watch is not None:
                 watch.check(data.step, sums_OL, counts_OL)
+            if engine.zero_optimization_stage() == 0:
+                norm = torch.nn.utils.clip_grad_norm_(mixture.parameters(), config.clip)
         engine.step()
-    return sums_OL, counts_OL
+    if engine.zero_optimization_stage():
+        norm = engine.get_global_grad_norm()
+    return sums_OL, counts_OL, float(norm)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-Batches = Mapping[str, Batch]
-
 
 @dataclass
 class StepData:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING
 
 import torch
 
 from babelray.errors import TrainingError
+from babelray.training.config import learning_rate
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 EXPLODED = 20
 """A loss that is so many times further from 0 than at the first step, plus 1, has exploded."""
+
+
+REMEDY = "Lower learning_rate or the weight of the objective, or look at what was drawn."
 
 
 class Watch:
@@ -56,16 +61,22 @@ class Watch:
         wrong = [code for code, value in values if code in drawn and not abs(value) <= limit]
         rows = [f"{code}:{row}" for code, row in examples if code in wrong]
         shown = ", ".join(rows[:8]) + (f" and {len(rows) - 8} more" if len(rows) > 8 else "")
-        saved = self.worker.saved
-        kept = f"The last good checkpoint is that of step {saved}" if saved else "There was no checkpoint yet"
         raise TrainingError(
             f"training diverged at step {step + 1}: the loss of {label} is {mean:.4g} "
             f"(languages {', '.join(wrong)}; drawn rows {shown})",
-            f"{kept}. Lower learning_rate or the weight of {label}, or look at those rows.",
+            f"{self._kept()}. {REMEDY}",
         )
 
-    def add(self, step: int, sums_OL: Tensor, counts_OL: Tensor, tokens: int, waited: float, rate: float) -> None:
+    def _kept(self) -> str:
+        saved = self.worker.saved
+        return f"The last good checkpoint is that of step {saved}" if saved else "There was no checkpoint yet"
+
+    def add(self, step: int, sums_OL: Tensor, counts_OL: Tensor, norm: float, tokens: int, waited: float) -> None:
         """Take in a step's figures; send the means since the last time when it is time."""
+        if not math.isfinite(norm) and self.config.precision != "fp16":  # which passes such a step over
+            raise TrainingError(
+                f"training diverged at step {step}: the gradient's norm is {norm}", f"{self._kept()}. {REMEDY}"
+            )
         self._sums += sums_OL.cpu()
         self._counts += counts_OL.cpu()
         self._steps += 1
@@ -86,7 +97,8 @@ class Watch:
                     values[f"language/{label}/{code}"] = (summed / count).item()
         values |= {
             "loss/total": total,
-            "learning_rate": rate,
+            "learning_rate": learning_rate(self.config, step - 1),
+            "gradient_norm": norm,
             "speed/seconds_per_step": seconds / self._steps,
             "speed/tokens_per_second": self._tokens * self.worker.count / seconds,
             "speed/waiting_for_data": self._waited / seconds,
