@@ -362,9 +362,9 @@ def show_transport(
 
     `babelray transport show xlm-roberta-base "Die Katze schläft." "The cat sleeps." --from de`
     """
-    from babelray.evaluation.soft_alignment import show
+    from babelray.evaluation.soft_alignment import show, soft_alignment
 
-    show(encoder, sentence, translation, console, level, (source, target), layer, blur, p, pooling)
+    show(soft_alignment(encoder, sentence, translation, level, (source, target), layer, blur, p, pooling), console)
 
 
 @app.command()

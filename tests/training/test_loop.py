@@ -168,7 +168,7 @@ def test_a_gradient_that_is_not_a_number_stops_it(tiny_encoder: str, tmp_path: P
         return terms + (0 * terms).sqrt() if calls.pop() == 0 else terms
 
     monkeypatch.setattr(StaticMse, "terms", wrong)
-    with pytest.raises(TrainingError, match="diverged at step 3: the gradient's norm is (nan|inf)"):
+    with pytest.raises(TrainingError, match=r"diverged at step 3: the gradient's norm is (nan|inf)"):
         run(tiny_encoder, config(objectives=OBJECTIVES[:1], zero_stage=stage), tmp_path)
     assert not list(tmp_path.glob("step-*"))
 

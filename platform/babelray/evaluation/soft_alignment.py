@@ -44,22 +44,10 @@ class SoftAlignment(NamedTuple):
     divergence: float
 
 
-def show(
-    encoder: str,
-    source: str,
-    target: str,
-    console: Console,
-    level: Level,
-    languages: tuple[str, str],
-    layer: int = -1,
-    blur: float = 0.05,
-    p: int = 2,
-    pooling: Pooling = "last",
-) -> None:
+def show(found: SoftAlignment, console: Console) -> None:
     """Print the shares, as a table if it is narrow enough; then the divergence, and the best word for each."""
-    found = soft_alignment(encoder, source, target, level, languages, layer, blur, p, pooling)
     console.print(_table(found) if _fits(found, console.width) else _list(found))
-    console.print(f"\ndivergence {found.divergence:.4g}   (p = {p}, blur = {blur:g})", highlight=False)
+    console.print(f"\ndivergence {found.divergence:.4g}", highlight=False)
     best = [
         f"{row} → {found.columns[i]}" for row, i in zip(found.rows, found.shares_ST.argmax(1).tolist(), strict=True)
     ]
