@@ -1,10 +1,11 @@
+import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from babelray.encoder.layers import LayerReader
 from babelray.encoder.load import load_encoder, load_tokenizer
-from babelray.encoder.pool import encode_sentences, mean_pool, token_budget_batches
+from babelray.encoder.pool import encode_sentences, mean_pool, pool_by_length, token_budget_batches
 from conftest import SENTENCES
 
 
@@ -28,3 +29,21 @@ def test_a_sentence_has_the_same_vector_alone_and_in_a_batch(tiny_encoder: str) 
     for text, vector in zip(texts, together, strict=True):
         alone = encode_sentences(reader, tokenizer, [text], batch_tokens=64)[0]
         assert torch.allclose(alone, vector, atol=1e-5)
+
+
+def test_reading_by_length_changes_nothing_but_the_time(tiny_encoder: str) -> None:
+    model, tokenizer = load_encoder(tiny_encoder), load_tokenizer(tiny_encoder)
+    generator = np.random.default_rng(0)
+    texts = [" ".join(generator.choice(["cat", "sleeps", "Garten", "猫"], size=count)) for count in [1] * 90 + [9] * 7]
+    encoded = tokenizer(texts, padding=True, return_special_tokens_mask=True, return_tensors="pt")
+    pooled = encoded["special_tokens_mask"] == 0
+    order = torch.from_numpy(generator.permutation(len(texts)))
+    ids, mask, pooled = encoded["input_ids"][order], encoded["attention_mask"][order], pooled[order]
+    expected = mean_pool(model(input_ids=ids, attention_mask=mask).last_hidden_state, pooled)
+    seen: list[tuple[int, ...]] = []
+    note = lambda module, _, given: seen.append(tuple(given["input_ids"].shape))  # noqa: E731
+    model.register_forward_pre_hook(note, with_kwargs=True)
+    found = pool_by_length(model, ids, mask, pooled)
+    assert torch.allclose(found, expected, atol=1e-5)
+    assert len(seen) == 4 and sum(rows for rows, _ in seen) == 97
+    assert sum(rows * width for rows, width in seen) < 0.7 * ids.numel()

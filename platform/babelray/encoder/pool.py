@@ -14,15 +14,34 @@ from babelray.encoder.layers import longest_input
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from babelray.encoder.layers import LayerReader
+
+
+LENGTHS = 4
+"""Groups that a large batch of short texts is cut into."""
 
 
 def mean_pool(hidden_BTD: Tensor, mask_BT: Tensor) -> Tensor:
     """The mean over the positions where the mask is set; zero where it is set nowhere."""
     weights_BT1 = mask_BT.unsqueeze(-1).to(hidden_BTD.dtype)
     return (hidden_BTD * weights_BT1).sum(1) / weights_BT1.sum(1).clamp(min=1)
+
+
+def pool_by_length(encoder: PreTrainedModel, ids_BT: Tensor, mask_BT: Tensor, pooled_BT: Tensor) -> Tensor:
+    """Mean-pooled vectors (B, D) of texts that are padded on the right, those of like length read together.
+
+    Among words that are encoded alone one of many subwords would make all of them as long. The number of groups depends
+    on the number of texts alone: workers that share an encoder's weights must run it equally often.
+    """
+    order_B = mask_BT.sum(1).argsort(stable=True)
+    found = []
+    for rows in order_B.chunk(LENGTHS if len(order_B) >= 16 * LENGTHS else 1):
+        longest = int(mask_BT[rows[-1]].sum())
+        ids, mask, pooled = (tensor[rows, :longest] for tensor in (ids_BT, mask_BT, pooled_BT))
+        found.append(mean_pool(encoder(input_ids=ids, attention_mask=mask).last_hidden_state, pooled))
+    return torch.cat(found)[order_B.argsort()]
 
 
 def token_budget_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:

@@ -152,12 +152,10 @@ class Contrastive(WholeObjective):
         """Of each pair its source, its target and its hard negatives: (B, 2 + H, D)."""
         import torch
 
-        from babelray.encoder.pool import mean_pool
+        from babelray.encoder.pool import pool_by_length
 
         def encoded(side: str) -> Tensor:
-            ids, mask = batch[f"{side}_ids"], batch[f"{side}_mask"]
-            hidden_BTD = model.base_model(input_ids=ids, attention_mask=mask).last_hidden_state
-            return mean_pool(hidden_BTD, batch[f"{side}_pooled"])
+            return pool_by_length(model.base_model, *(batch[f"{side}_{part}"] for part in ("ids", "mask", "pooled")))
 
         sides = [encoded("source").unsqueeze(1), encoded("target").unsqueeze(1)]
         if self.config.hard_negatives:

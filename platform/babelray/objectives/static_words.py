@@ -45,7 +45,6 @@ class StaticWords(Objective):
 
     def vectors(self, model: PreTrainedModel, batch: Batch) -> Tensor:
         """The encoder's vectors (B, D) of a batch's words."""
-        from babelray.encoder.pool import mean_pool
+        from babelray.encoder.pool import pool_by_length
 
-        hidden_BTD = model.base_model(input_ids=batch["ids"], attention_mask=batch["mask"]).last_hidden_state
-        return mean_pool(hidden_BTD, batch["pooled"])
+        return pool_by_length(model.base_model, batch["ids"], batch["mask"], batch["pooled"])

@@ -71,7 +71,9 @@ class ArtifactMaterials:
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        return load_tokenizer(self.encoder)
+        tokenizer = load_tokenizer(self.encoder)
+        tokenizer.padding_side = "right"  # what groups texts by length counts on it
+        return tokenizer
 
     def words_of(self, code: str, text: str) -> list[str]:
         return Segmenter.of(code, self.segmenters[code]).tokens(text)
