@@ -29,13 +29,13 @@ TRAINING = [
     "encoder.scratch.training.steps=2",
     "encoder.scratch.dropout=0.1",
     "extract.method=isolated",
-    "pretrain.steps=120",
+    "pretrain.steps=60",
     f"pretrain.objectives={OBJECTIVES}",
-    "pretrain.checkpoint_every=15",
+    "pretrain.checkpoint_every=10",
     "pretrain.log_every=5",
     "pretrain.zero_stage=2",
     "pretrain.accumulate=2",
-    "pretrain.validation={every: 30, held_out: 0.1, words: 20, best: mlm}",
+    "pretrain.validation={every: 20, held_out: 0.1, words: 20, best: mlm}",
 ]
 EXTRACTION = ["languages=[en, de]", "encoder.scratch.training.steps=2", "extract.block_sentences=8"]
 CHECKPOINTS = "pretrain/*.partial/work/workers/checkpoint_*"
@@ -112,7 +112,7 @@ def at_any_moment(storage: Path, process: subprocess.Popen[str], attempt: int) -
             time.sleep(0.1)
     else:
         wait_for(storage, process)
-    time.sleep(generator.uniform(0, 6))
+    time.sleep(generator.uniform(0, 5))
 
 
 @pytest.mark.parametrize("attempt", TIMES)
