@@ -6,8 +6,6 @@ from babelray.lexicon.pairs import Pair
 from babelray.storage import Place
 from babelray.training.materials import ArtifactMaterials, Texts, is_kept_back
 
-WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
-
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Place:

@@ -255,6 +255,13 @@ def _positions(length_S: Ints) -> Ints:
     return np.arange(length_S.sum()) - np.repeat(_starts(length_S), length_S)
 
 
+def links_file(path: str, code: str, hub: str) -> Place:
+    """The file of a language, from a path such as `{lang}-{hub}.tsv`."""
+    from babelray.storage import Place
+
+    return Place.parse(path.replace("{lang}", code).replace("{hub}", hub))
+
+
 def write_links(place: Place, rows: Iterable[Row]) -> None:
     """Write `source<TAB>target<TAB>links`, links as `0-0 1-2`, as other aligners do.
 

@@ -132,7 +132,7 @@ class Contrastive(WholeObjective):
         """The same number for every example: where there are too few, the first stands for the others."""
         texts: list[str] = []
         for code, source in zip((code for code, _ in examples), self._texts(examples, 0), strict=True):
-            found = self.hard[code, source] or [next(iter(sorted(self.translations[code, source])))]
+            found = self.hard[code, source] or [min(self.translations[code, source])]
             texts += (found + found[:1] * self.config.hard_negatives)[: self.config.hard_negatives]
         return texts
 

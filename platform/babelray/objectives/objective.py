@@ -76,7 +76,9 @@ class Materials(Protocol):
     languages: list[str]
     hub: str
     seed: int
-    max_tokens: int
+
+    @property
+    def max_tokens(self) -> int: ...
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase: ...

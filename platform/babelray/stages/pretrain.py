@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from babelray.config import Config, operational
+from babelray.lexicon.word_alignment import links_file
 from babelray.objectives.word_l2 import WordL2Config
 from babelray.stages.stage import Job, Stage
 from babelray.storage import Place
@@ -42,7 +44,7 @@ class PretrainStage(Stage[Settings]):
 
     def sources(self, settings: Settings) -> list[Place]:
         return [
-            Place.parse(objective.alignments.replace("{lang}", code).replace("{hub}", settings.hub))
+            links_file(objective.alignments, code, settings.hub)
             for objective in settings.training.objectives
             if isinstance(objective, WordL2Config) and objective.alignments
             for code in settings.languages
@@ -88,24 +90,16 @@ def _segmenters(job: Job[Any]) -> dict[str, str]:
     return job.inputs["corpus"].manifest["settings"]["segmenters"]
 
 
+@dataclass(frozen=True)
 class Setting:
     """What every worker needs to know."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        encoder: Place,
-        corpus: Place,
-        aligned: Place | None,
-        segmenters: dict[str, str],
-        alignments: Place,
-    ) -> None:
-        self.settings = settings
-        self.encoder = encoder
-        self.corpus = corpus
-        self.aligned = aligned
-        self.segmenters = segmenters
-        self.alignments = alignments
+    settings: Settings
+    encoder: Place
+    corpus: Place
+    aligned: Place | None
+    segmenters: dict[str, str]
+    alignments: Place
 
     def materials(self, folder: str) -> ArtifactMaterials:
         from babelray.training.materials import ArtifactMaterials
@@ -133,8 +127,7 @@ def _link_words(setting: Setting, code: str) -> None:
     place = setting.alignments / f"{code}-{hub}.tsv"
     if place.exists():
         return
-    with setting.encoder.local_input() as folder:
-        materials = setting.materials(str(folder))
+    materials = setting.materials(str(setting.encoder))
     sources, targets = materials.parallel(code)
     links = align_words(
         [materials.words_of(code, text) for text in sources], [materials.words_of(hub, text) for text in targets]

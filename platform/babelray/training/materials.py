@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, overload
 
 from babelray.encoder.load import load_masked_lm, load_tokenizer
 from babelray.errors import DataError
 from babelray.lexicon.pairs import read_induced, read_pairs
-from babelray.lexicon.word_alignment import read_links
+from babelray.lexicon.word_alignment import links_file, read_links
 from babelray.storage import Place
 from babelray.text.corpus import iter_sentences, read_vocabulary
 from babelray.text.segment import Segmenter
@@ -64,10 +64,10 @@ class ArtifactMaterials:
     """Share of the sentences and sentence pairs that training does not see."""
     alignments: Place | None = None
     """Where the word alignments lie that were learned for this training."""
-    max_tokens: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.max_tokens = min(self.tokenizer.model_max_length, 512)
+    @cached_property
+    def max_tokens(self) -> int:
+        return min(self.tokenizer.model_max_length, 512)
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -123,7 +123,7 @@ class ArtifactMaterials:
 
     def linked(self, code: str, path: str | None) -> Links:
         if path is not None:
-            return read_links(Place.parse(path.replace("{lang}", code).replace("{hub}", self.hub)))
+            return read_links(links_file(path, code, self.hub))
         if self.alignments is None:
             raise DataError("word-l2 needs word alignments", "They are learned by the pretrain stage.")
         return read_links(self.alignments / f"{code}-{self.hub}.tsv")

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from babelray.training.mixture import Group
 
 BATCH_TOKENS = 4096
-MEASURES = ("mlm", "retrieval", "semantic")
 
 
 class Validation:
