@@ -11,10 +11,9 @@ Takes about 15 GB of memory, 15 GB of disk and a quarter of an hour on two cores
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,9 @@ import threading
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import command
 
 RECIPE = """
 name: full-size
@@ -79,36 +80,13 @@ class Memory:
 
         while self.process.poll() is None:
             total = 0
-            for one in [psutil.Process(self.process.pid), *psutil.Process(self.process.pid).children(recursive=True)]:
-                try:
-                    total += one.memory_full_info().pss
-                except (psutil.Error, OSError):
-                    continue
+            with contextlib.suppress(psutil.Error):
+                command_itself = psutil.Process(self.process.pid)
+                for one in [command_itself, *command_itself.children(recursive=True)]:
+                    with contextlib.suppress(psutil.Error, OSError):
+                        total += one.memory_full_info().pss
             self.peak = max(self.peak, total)
             time.sleep(1)
-
-
-def start(recipe: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "babelray.cli", "pretrain", str(recipe)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "platform")},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def kill_all(process: subprocess.Popen[str]) -> None:
-    import psutil
-
-    below = psutil.Process(process.pid).children(recursive=True)
-    os.killpg(process.pid, signal.SIGKILL)
-    for child in below:
-        if child.is_running():
-            child.kill()
-    process.wait()
 
 
 def main() -> None:
@@ -123,15 +101,15 @@ def main() -> None:
         make_encoder(options.tokenizer, encoder)
     recipe.write_text(RECIPE.format(storage=folder / "runs", encoder=encoder, steps=options.steps))
 
-    first = start(recipe)
+    first = command.start("pretrain", str(recipe))
     memory = Memory(first)
     while not list(folder.glob("runs/pretrain/*.partial/work/workers/checkpoint_*/state.json")):
         if first.poll() is not None:
             sys.exit(first.communicate()[0])
         time.sleep(0.5)
     time.sleep(2)
-    kill_all(first)
-    again = start(recipe)
+    command.kill_all(first)
+    again = command.start("pretrain", str(recipe))
     memory_again = Memory(again)
     output, _ = again.communicate()
     if again.returncode:

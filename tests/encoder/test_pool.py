@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from babelray.encoder.layers import LayerReader
+from babelray.encoder.layers import LayerReader, longest_input
 from babelray.encoder.load import load_encoder, load_tokenizer
 from babelray.encoder.pool import encode_sentences, mean_pool, pool_by_length, token_budget_batches
 from conftest import SENTENCES
@@ -25,9 +25,10 @@ def test_batches_hold_everything_once_within_the_budget(lengths: list[int], budg
 def test_a_sentence_has_the_same_vector_alone_and_in_a_batch(tiny_encoder: str) -> None:
     reader, tokenizer = LayerReader(load_encoder(tiny_encoder), [1]), load_tokenizer(tiny_encoder)
     texts = [*SENTENCES[:6], " ".join(SENTENCES)]
-    together = encode_sentences(reader, tokenizer, texts, batch_tokens=128)
+    longest = longest_input(reader.model, tokenizer)
+    together = encode_sentences(reader.highest, reader.device, tokenizer, texts, longest, batch_tokens=128)
     for text, vector in zip(texts, together, strict=True):
-        alone = encode_sentences(reader, tokenizer, [text], batch_tokens=64)[0]
+        alone = encode_sentences(reader.highest, reader.device, tokenizer, [text], longest, batch_tokens=64)[0]
         assert torch.allclose(alone, vector, atol=1e-5)
 
 

@@ -7,9 +7,7 @@ import contextlib
 import os
 import random
 import shutil
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +16,7 @@ import psutil
 import pytest
 from safetensors.torch import load_file
 
-from conftest import ROOT
+import command
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 
@@ -44,15 +42,7 @@ CHECKPOINTS = "pretrain/*.partial/work/workers/checkpoint_*"
 def start(
     recipe: Path, storage: Path, stage: str = "pretrain", overrides: list[str] = TRAINING
 ) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "babelray.cli", stage, str(recipe), *overrides, f"storage={storage}"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "platform")},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    return command.start(stage, str(recipe), *overrides, f"storage={storage}")
 
 
 def finish(process: subprocess.Popen[str]) -> str:
@@ -98,12 +88,6 @@ def prepared(shared: Path, recipe_file: Callable[..., Path]) -> tuple[Path, dict
     return shared / "before", weights(shared / "making")
 
 
-def kill(processes: list[psutil.Process]) -> None:
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-
-
 def at_any_moment(storage: Path, process: subprocess.Popen[str], attempt: int) -> None:
     """Somewhere between the workers' start and the end of the training."""
     generator = random.Random(attempt)
@@ -123,7 +107,8 @@ def test_killed_workers_are_replaced(recipe_file, tmp_path: Path, prepared, vict
     process = start(recipe_file(), tmp_path / "runs")
     at_any_moment(tmp_path / "runs", process, attempt)
     workers = train_workers(process)
-    kill(workers[:1] if victims == "one worker" else workers)
+    assert workers, "the training was over before it was killed"
+    command.kill(workers[:1] if victims == "one worker" else workers)
     finish(process)
     assert same(weights(tmp_path / "runs"), expected)
 
@@ -134,10 +119,7 @@ def test_a_killed_driver_goes_on_when_started_again(recipe_file, tmp_path: Path,
     shutil.copytree(before, tmp_path / "runs")
     process = start(recipe_file(), tmp_path / "runs")
     at_any_moment(tmp_path / "runs", process, attempt)
-    below = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=60)
-    kill(below)
+    command.kill_all(process)
     output = finish(start(recipe_file(), tmp_path / "runs"))
     assert "all 5 stages are complete" in output or "align     complete, kept" in output
     assert same(weights(tmp_path / "runs"), expected)

@@ -65,6 +65,10 @@ class LayerReader:
         self._seen.clear()
         return {layer: found[layer] for layer in self.layers}
 
+    def highest(self, ids_BT: Tensor, mask_BT: Tensor) -> Tensor:
+        """The vectors (B, T, D) of the highest layer that was chosen."""
+        return self(ids_BT, mask_BT)[self.layers[-1]]
+
 
 def find_layers(model: nn.Module) -> nn.ModuleList | None:
     """The list of an encoder's layers, whatever its family calls it; None if it has no such list."""

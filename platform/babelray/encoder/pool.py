@@ -5,18 +5,14 @@ Shapes: B batch, T subwords, D width.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 
-from babelray.encoder.layers import longest_input
-
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-    from babelray.encoder.layers import LayerReader
 
 
 LENGTHS = 4
@@ -62,21 +58,28 @@ def token_budget_batches(lengths: Sequence[int], budget: int) -> Iterator[list[i
         yield batch
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def encode_sentences(
-    reader: LayerReader, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], batch_tokens: int
+    read: Callable[[Tensor, Tensor], Tensor],
+    device: torch.device,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    longest: int,
+    batch_tokens: int,
 ) -> Tensor:
-    """Mean-pooled vectors (N, D) of sentences at the reader's highest layer; special tokens are not in the mean."""
-    longest = longest_input(reader.model, tokenizer)
+    """Mean-pooled vectors (N, D) of sentences, in main memory; special tokens are not in the mean.
+
+    `read` gives the vectors (B, T, D) of subwords and their mask (B, T), on the device, at the layer that is wanted.
+    """
     encoded = tokenizer(list(texts), truncation=True, max_length=longest, return_special_tokens_mask=True)
-    lengths = [len(ids) for ids in encoded["input_ids"]]
-    result = torch.empty(len(texts), reader.model.config.hidden_size)
-    for batch in token_budget_batches(lengths, batch_tokens):
+    batches = list(token_budget_batches([len(ids) for ids in encoded["input_ids"]], batch_tokens))
+    found = []
+    for batch in batches:
         padded = tokenizer.pad(
             {key: [encoded[key][i] for i in batch] for key in ("input_ids", "attention_mask", "special_tokens_mask")},
             return_tensors="pt",
-        )
-        hidden_BTD = reader(padded["input_ids"], padded["attention_mask"])[reader.layers[-1]]
-        pooled = padded["attention_mask"].bool() & ~padded["special_tokens_mask"].bool()
-        result[batch] = mean_pool(hidden_BTD, pooled)
-    return result
+        ).to(device)
+        pooled_BT = padded["attention_mask"].bool() & ~padded["special_tokens_mask"].bool()
+        found.append(mean_pool(read(padded["input_ids"], padded["attention_mask"]).float(), pooled_BT).cpu())
+    order = torch.tensor([row for batch in batches for row in batch])
+    return torch.cat(found)[order.argsort()]

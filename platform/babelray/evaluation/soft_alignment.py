@@ -129,7 +129,7 @@ def _vectors(
         return_offsets_mapping=True,
         return_tensors="pt",
     )
-    hidden_TD = reader(encoded["input_ids"], encoded["attention_mask"])[reader.layers[-1]][0]
+    hidden_TD = reader.highest(encoded["input_ids"], encoded["attention_mask"])[0]
     real_1T, offsets_1T2 = encoded["special_tokens_mask"] == 0, encoded["offset_mapping"]
     if tokens is None:
         names = tokenizer.convert_ids_to_tokens(encoded["input_ids"][real_1T])

@@ -93,15 +93,17 @@ class Contrastive(WholeObjective):
 
     def _mine(self, device: torch.device) -> None:
         """For every source, the hub's entries nearest to it that are not its translations."""
-        from babelray.encoder.layers import LayerReader
         from babelray.encoder.pool import encode_sentences
         from babelray.vectors.retrieval import nearest
 
         model = self.materials.initial_encoder().to(device)
-        reader = LayerReader(model, [model.config.num_hidden_layers])
+
+        def read(ids_BT: Tensor, mask_BT: Tensor) -> Tensor:
+            return model(input_ids=ids_BT, attention_mask=mask_BT).last_hidden_state
 
         def encode(texts: list[str]) -> Tensor:
-            return encode_sentences(reader, self.materials.tokenizer, texts, batch_tokens=8192)
+            tokenizer, longest = self.materials.tokenizer, self.materials.max_tokens
+            return encode_sentences(read, device, tokenizer, texts, longest, batch_tokens=8192)
 
         hub = sorted({target for _, targets in self.pairs.values() for target in targets})
         hub_MD = encode(hub)

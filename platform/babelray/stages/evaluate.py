@@ -79,7 +79,7 @@ def averages(scores: dict[str, dict[str, Any]]) -> dict[str, float]:
 
 def encoder_scores(settings: EvaluationSettings, others: list[str], encoder: Place, corpus: Place) -> dict[str, Any]:
     """Sentence retrieval, and translation of words that are encoded alone."""
-    from babelray.encoder.layers import LayerReader
+    from babelray.encoder.layers import LayerReader, longest_input
     from babelray.encoder.load import load_encoder, load_tokenizer, resolve_layer
     from babelray.encoder.pool import encode_sentences
     from babelray.evaluation.bli import bli
@@ -90,9 +90,10 @@ def encoder_scores(settings: EvaluationSettings, others: list[str], encoder: Pla
     with encoder.local_input() as folder:
         tokenizer, model = load_tokenizer(str(folder)), load_encoder(str(folder))
     reader = LayerReader(model, [resolve_layer(settings.evaluate.layer, model.config.num_hidden_layers)])
+    longest, budget = longest_input(model, tokenizer), settings.evaluate.batch_tokens
 
     def encode(texts: list[str]) -> Any:
-        return encode_sentences(reader, tokenizer, texts, settings.evaluate.batch_tokens)
+        return encode_sentences(reader.highest, reader.device, tokenizer, texts, longest, budget)
 
     def alone(code: str, words: list[str]) -> WordVectors:
         counts = dict.fromkeys(words, 0) | read_vocabulary(corpus, code)

@@ -122,6 +122,7 @@ def compare(recipe: Recipe, console: Console, force: str | None = None) -> Artif
     """Train an encoder for every variant and seed, unless it is there already, and score them all."""
     made: dict[str, Artifact] = {}
     prints: dict[str, str] = {}
+    again = force is not None
     with cluster.session():
         for variant in recipe.variants:
             for seed in recipe.seeds:
@@ -139,11 +140,11 @@ def compare(recipe: Recipe, console: Console, force: str | None = None) -> Artif
         stage = CompareStage(list(recipe.variants), recipe.seeds)
         inputs = {name: prints[name] for name in stage.needs}
         step = _step(stage, stage.settings(recipe), inputs, Place.parse(recipe.storage))
-        if (found := step.found()) is not None:
+        if not again and (found := step.found()) is not None:
             console.print("[green]✓[/] compare   complete, kept", highlight=False)
             return found
         with _tracked(recipe, step.fingerprint, console) as tracker:
-            return _execute(step, made, False, console, tracker)
+            return _execute(step, made, again, console, tracker)
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ import torch
 from torch.nn import functional
 
 from babelray.encoder.load import resolve_layer
-from babelray.encoder.pool import mean_pool, token_budget_batches
+from babelray.encoder.pool import encode_sentences, token_budget_batches
 from babelray.errors import DataError
 from babelray.evaluation.retrieval import retrieval_accuracy
 from babelray.mapping.induction import induce
@@ -128,18 +128,13 @@ class Validation:
         )
 
     def _vectors(self, texts: list[str]) -> Tensor:
-        """Mean-pooled vectors at the layer, in main memory."""
-        vectors_ND = torch.empty(len(texts), self.model.config.hidden_size)
-        for rows in self._batches(texts):
-            encoded = self._encoded([texts[row] for row in rows]).to(self.device)
-            output = self.model.base_model(
-                input_ids=encoded["input_ids"], attention_mask=encoded["attention_mask"], output_hidden_states=True
-            )
-            pooled_BT = encoded["attention_mask"].bool() & (encoded["special_tokens_mask"] == 0)
-            last = self.layer == self.model.config.num_hidden_layers
-            hidden_BTD = output.last_hidden_state if last else output.hidden_states[self.layer]
-            vectors_ND[rows] = mean_pool(hidden_BTD.float(), pooled_BT).cpu()
-        return vectors_ND
+        """Mean-pooled vectors at the layer."""
+        return encode_sentences(self._read, self.device, self.tokenizer, texts, self.max_tokens, BATCH_TOKENS)
+
+    def _read(self, ids_BT: Tensor, mask_BT: Tensor) -> Tensor:
+        output = self.model.base_model(input_ids=ids_BT, attention_mask=mask_BT, output_hidden_states=True)
+        last = self.layer == self.model.config.num_hidden_layers
+        return output.last_hidden_state if last else output.hidden_states[self.layer]
 
 
 class Best:
