@@ -16,9 +16,18 @@ def test_tokenizer_round_trip_and_special_tokens() -> None:
     assert tokenizer("Ω")["input_ids"].count(tokenizer.unk_token_id) == 1
 
 
-def test_tokenizer_gives_character_offsets() -> None:
-    tokenizer = train_tokenizer(SENTENCES, vocabulary=300, max_tokens=64)
-    text = "猫在温暖的床上睡觉。"
+def test_what_is_not_in_the_vocabulary_is_read_as_bytes() -> None:
+    tokenizer = train_tokenizer(SENTENCES, vocabulary=600, max_tokens=64, byte_fallback=True)
+    for text in ("Ω and 🦉", SENTENCES[0]):
+        ids = tokenizer(text)["input_ids"]
+        assert tokenizer.unk_token_id not in ids and tokenizer.decode(ids, skip_special_tokens=True).strip() == text
+    assert len(tokenizer("🦉")["input_ids"]) >= 2 + len("🦉".encode())
+    assert len(tokenizer) <= 600
+
+
+@pytest.mark.parametrize(("text", "bytes_too"), [("猫在温暖的床上睡觉。", False), ("猫Ω🦉床", True)])
+def test_tokenizer_gives_character_offsets(text: str, bytes_too: bool) -> None:
+    tokenizer = train_tokenizer(SENTENCES, vocabulary=600 if bytes_too else 300, max_tokens=64, byte_fallback=bytes_too)
     offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"][1:-1]
     covered = {i for a, b in offsets for i in range(a, b)}
     assert covered == set(range(len(text)))

@@ -65,6 +65,19 @@ def test_two_files_and_one_file_and_a_table(tmp_path: Path) -> None:
     assert [pair.split for pair in held_out] == ["train"] * 10 + ["test"] * 10 + ["train"] * 10 + ["test"] * 10
 
 
+def test_some_rows_of_a_table(tmp_path: Path) -> None:
+    rows = [f"{i}\tphrase {i}\tSatz {i}" for i in range(40)]
+    (tmp_path / "all.tsv").write_text("\n".join(["id\ten\tde", *rows, "x\tphrase\tSatz"]))
+    problems = Problems()
+    pairs, _ = parallel(str(tmp_path / "all.tsv"), problems, split="test", where={"id": (10, 12)})
+    assert [pair.target for pair in pairs] == ["phrase 10", "phrase 11", "phrase 12"]
+    assert problems.count == 1 and "line 42: no number" in problems.first[0]
+    with pytest.raises(DataError, match="no column 'block'"):
+        parallel(str(tmp_path / "all.tsv"), where={"block": (0, 1)})
+    with pytest.raises(ValueError, match="`where` is for tables"):
+        ParallelConfig(path="{lang}.txt", where={"id": (0, 1)})
+
+
 def test_pairs_of_unlike_length_are_dropped(tmp_path: Path) -> None:
     path = write(
         tmp_path, de="eins zwei\ndrei vier\nx\nfünf sechs\n", en="one two\nthree four\nlong and longer\nfive six\n"

@@ -17,6 +17,8 @@ class ScratchConfig(Config):
     """Pre-LayerNorm leaves the unigram plateau much sooner at small sizes; XLM-R's own layout is the other."""
     vocabulary: int = Field(4000, ge=300)
     """Pieces in the SentencePiece vocabulary."""
+    byte_fallback: bool = True
+    """Whether a character outside the vocabulary is read as its bytes (256 pieces) or as unknown."""
     tokenizer_sentences: int = Field(200_000, ge=1)
     """Sentences that the vocabulary is learned from, at most."""
     tokenizer_temperature: float = Field(0.3, ge=0, le=1)

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from babelray.encoder.config import ScratchConfig
 
 
-def train_tokenizer(texts: Iterable[str], vocabulary: int, max_tokens: int) -> PreTrainedTokenizerFast:
+def train_tokenizer(
+    texts: Iterable[str], vocabulary: int, max_tokens: int, byte_fallback: bool = False
+) -> PreTrainedTokenizerFast:
     """A SentencePiece unigram model over the texts, as a fast tokenizer with XLM-R's special tokens."""
     import sentencepiece
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
@@ -27,7 +29,7 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, max_tokens: int) -> P
         model_type="unigram",
         character_coverage=0.9999,
         hard_vocab_limit=False,
-        byte_fallback=False,
+        byte_fallback=byte_fallback,
         num_threads=2,
         minloglevel=2,
         bos_id=0,
@@ -37,12 +39,13 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, max_tokens: int) -> P
     )
     processor = sentencepiece.SentencePieceProcessor(model_proto=written.getvalue())
     pieces = [(processor.id_to_piece(i), processor.get_score(i)) for i in range(processor.get_piece_size())]
-    tokenizer = Tokenizer(models.Unigram([*zip(special, [0.0] * 4, strict=True), *pieces[4:], ("<mask>", 0.0)], 3))
+    known = [*zip(special, [0.0] * 4, strict=True), *pieces[4:], ("<mask>", 0.0)]
+    tokenizer = Tokenizer(models.Unigram(known, unk_id=3, byte_fallback=byte_fallback))
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.NFKC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
     )
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    tokenizer.decoder = decoders.Metaspace()
+    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()])
     tokenizer.add_special_tokens([*special, AddedToken("<mask>", lstrip=True, special=True)])
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]

@@ -27,6 +27,8 @@ class TranslationSource(Config):
     """`held-out`: a share is kept for evaluation. `train`, `test`: all of it is one or the other."""
     held_out: float = Field(0.2, ge=0, lt=1)
     """The share kept for evaluation, evenly spread over the file."""
+    where: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    """For tables: only rows whose numbers in these columns lie between the two, both included."""
     required: bool = True
     """Whether every language must have a file here; otherwise those without are passed over."""
 
@@ -44,6 +46,8 @@ class TranslationSource(Config):
         for name in needed[self.resolved_layout]:
             if name not in self.path:
                 raise ValueError(f"a path of layout {self.resolved_layout!r} must have {name} in it")
+        if self.where and self.resolved_layout != "table":
+            raise ValueError(f"`where` is for tables, this is of layout {self.resolved_layout!r}")
         return self
 
 

@@ -130,12 +130,23 @@ def _table(
             if config.required:
                 raise DataError(f"{files[0]}, line 1: no column {language!r}", f"It has: {', '.join(header)}.")
             return
+    for name in config.where:
+        if name not in header:
+            raise DataError(
+                f"{files[0]}, line 1: no column {name!r}", f"`where` names it. It has: {', '.join(header)}."
+            )
     columns = header.index(code), header.index(hub)
     for number, line in lines:
         cells = [cell.strip() for cell in line.split("\t")]
         if len(cells) != len(header):
             problems.add(files[0], number, f"{len(cells)} columns instead of {len(header)}")
-        elif cells[columns[0]] and cells[columns[1]]:
+            continue
+        try:
+            wanted = all(low <= float(cells[header.index(name)]) <= high for name, (low, high) in config.where.items())
+        except ValueError:
+            problems.add(files[0], number, "no number where `where` asks for one")
+            continue
+        if wanted and cells[columns[0]] and cells[columns[1]]:
             yield Translation(cells[columns[0]], cells[columns[1]], str(number))
 
 

