@@ -256,11 +256,11 @@ def _show_scores(recipe: Recipe, done: dict[str, Artifact]) -> None:
 
     from rich.table import Table
 
-    from babelray.stages.evaluate import MEASURE
+    from babelray.evaluation.report import TASKS
 
     scores: dict[str, Any] = (done["evaluate"].place / "scores.json").read_json()
     languages = recipe.resolved_languages()
-    shown = {task: measure for task, measure in MEASURE.items() if scores[task].get("after")}
+    shown = {task: measure for task, (_, measure, _) in TASKS.items() if scores.get(task, {}).get("after")}
     table = Table(title=f"{recipe.name}: % before → after", title_justify="left", title_style="bold")
     table.add_column("")
     table.add_column("language")

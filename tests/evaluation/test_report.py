@@ -61,6 +61,16 @@ def test_the_matrix_of_all_languages_is_a_heat_map() -> None:
     assert "mean 50.0" in render(replace(data(), matrix={"after": many}))
 
 
+def test_layers_and_the_language_model_have_their_sections() -> None:
+    layers = {"before": {"de": {"0": 0.5, "1": 0.25}}, "after": {"de": {"0": 0.25, "1": 0.75}}}
+    model = {"mlm": 5.0, "pseudo_perplexity": 123.4, "bits_per_character": 3.21, "sentences": 20}
+    scores = {**data().scores, "layers": layers, "perplexity": {"before": {"de": model}, "after": {"de": model}}}
+    page = Page(render(replace(data(), scores=scores)))
+    text = " ".join(page.text)
+    assert "Best: before 0, after 1" in text and "123.40" in text and "3.21" in text
+    assert any("after: 25.0, 75.0" in picture for picture in page.pictures)
+
+
 def test_word_similarity_across_languages_has_a_row_of_its_own() -> None:
     scores = {"similarity": {when: {"de-ar": {"harmonic": 0.5, "pairs": 7}} for when in ("before", "after")}}
     text = " ".join(Page(render(replace(data(), scores=scores))).text)

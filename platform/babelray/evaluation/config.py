@@ -16,6 +16,10 @@ class EvaluateConfig(Config):
     layer: int = 7
     """Layer whose mean-pooled vectors stand for a sentence; 0 is the embedding layer, negative numbers count from
     the last."""
+    by_layer: bool = True
+    """Whether sentence retrieval is measured at every layer too: which one is best aligned?"""
+    perplexity: int = Field(20, ge=0)
+    """On so many held-out sentences of each language the encoder is judged as a language model; 0: it is not."""
     batch_tokens: int = Field(8192, ge=64)
     """Subwords in a batch, padding included."""
     bli: Literal["hub", "matrix"] = "hub"

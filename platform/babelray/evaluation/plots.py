@@ -26,6 +26,18 @@ def before_after(before: Mapping[str, float], after: Mapping[str, float], title:
     return _svg(figure, f"{title}, per cent before and after. {told}.")
 
 
+def by_layer(means: Mapping[str, Mapping[str, float]], title: str) -> str:
+    """A line for each version, in per cent, over the layers."""
+    figure, (axes,) = _figure(6.0, 2.8)
+    for (when, values), colour in zip(means.items(), (BEFORE, AFTER), strict=False):
+        axes.plot(list(values), [100 * value for value in values.values()], marker="o", color=colour, label=when)
+    axes.set_xlabel("layer")
+    axes.set_ylabel("%")
+    axes.legend(frameon=False, ncols=2, loc="upper left", bbox_to_anchor=(0, 1.2))
+    told = "; ".join(f"{w}: {', '.join(f'{100 * v:.1f}' for v in values.values())}" for w, values in means.items())
+    return _svg(figure, f"{title}, per cent, from the embedding layer up. {told}.")
+
+
 def heat_map(matrices: Mapping[str, Mapping[str, Mapping[str, float]]], title: str) -> str:
     """A square for each version, in per cent: sources down, targets across."""
     codes = list(next(iter(matrices.values())))

@@ -65,7 +65,7 @@ def render(data: ReportData) -> str:
     """The page."""
     body = [_headline(data)]
     body += [_task(data, task) for task in TASKS if data.scores.get(task, {}).get("after")]
-    body += [_matrix(data), _training(data), _corpus(data), _trace(data)]
+    body += [_layers(data), _matrix(data), _language_model(data), _training(data), _corpus(data), _trace(data)]
     return page(data.name, "".join(body))
 
 
@@ -124,6 +124,47 @@ def _task(data: ReportData, task: str) -> str:
     return (
         f"<section><h2>{title}</h2><p>{meaning}</p><figure>{plots.before_after(before, after, title)}</figure>"
         f"{html_table(head, rows, foot)}</section>"
+    )
+
+
+def _layers(data: ReportData) -> str:
+    versions = {when: by_language for when, by_language in data.scores.get("layers", {}).items() if by_language}
+    if not versions:
+        return ""
+    means = {
+        when: {
+            layer: fmean(values[layer] for values in by_language.values()) for layer in next(iter(by_language.values()))
+        }
+        for when, by_language in versions.items()
+    }
+    best = ", ".join(f"{when} {max(values, key=values.__getitem__)}" for when, values in means.items())
+    title = "Sentence retrieval by layer"
+    return (
+        f"<section><h2>{title}</h2><p>The same measure at every layer, the mean over languages; 0 is the embedding "
+        f"layer. Best: {best}.</p><figure>{plots.by_layer(means, title)}</figure></section>"
+    )
+
+
+def _language_model(data: ReportData) -> str:
+    versions = data.scores.get("perplexity", {})
+    if not versions.get("after"):
+        return ""
+    measures = ("mlm", "pseudo_perplexity", "bits_per_character")
+    rows = [
+        [
+            escaped(code),
+            escaped(data.languages[code].name),
+            f"{after['sentences']:,}",
+            *(f"{versions[when][code][m]:,.2f}" for m in measures for when in ("before", "after")),
+        ]
+        for code, after in versions["after"].items()
+    ]
+    head = ["code", "language", "sentences", "loss before", "after"]
+    head += ["perplexity before", "after", "bits before", "after"]
+    return (
+        "<section><h2>The encoder as a language model</h2><p>On held-out sentences; lower is better. The loss of "
+        "masked language modelling, the pseudo-perplexity (every subword hidden alone and predicted from the others), "
+        f"and bits per character.</p>{html_table(head, rows)}</section>"
     )
 
 

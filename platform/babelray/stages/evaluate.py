@@ -24,7 +24,8 @@ class EvaluationSettings(Config):
 
 class EvaluateStage(Stage[EvaluationSettings]):
     """Leaves `scores.json`: {task: {before | after: {language: {measure: value}}}}; for word similarity across
-    languages the key is `de-en`. With `bli: matrix` also `matrix.json`: {before | after: {source: {target: P@1}}}.
+    languages the key is `de-en`, and for `layers` the measures are layers. With `bli: matrix` also `matrix.json`:
+    {before | after: {source: {target: P@1}}}.
     """
 
     name = "evaluate"
@@ -47,15 +48,16 @@ class EvaluateStage(Stage[EvaluationSettings]):
         vectors = {"before": job.source("extract"), "after": job.source("align")}
         tasks = [
             *(Task(f"encoder/{when}", encoder_scores, (settings, others, encoders[when], corpus)) for when in encoders),
+            *(Task(f"language model/{w}", _perplexity, (settings, others, encoders[w], corpus)) for w in encoders),
             *(Task(f"vectors/{when}", _vector_scores, (settings, others, vectors[when], corpus)) for when in vectors),
         ]
         rows = [(when, code) for when in vectors for code in settings.languages if settings.evaluate.bli == "matrix"]
         tasks += [Task(f"{c} to all/{w}", _matrix_row, (settings, c, vectors[w], corpus)) for w, c in rows]
         found = run_tasks(tasks, job.progress, "tasks")
-        scores: dict[str, dict[str, Any]] = {task: {} for task in MEASURE}
-        for task in tasks[: len(encoders) + len(vectors)]:
+        scores: dict[str, dict[str, Any]] = {}
+        for task in tasks[: len(tasks) - len(rows)]:
             for measured, by_language in found[task.name].items():
-                scores[measured][task.name.rpartition("/")[2]] = by_language
+                scores.setdefault(measured, {})[task.name.rpartition("/")[2]] = by_language
         (job.out / "scores.json").write_json(scores)
         if rows:
             matrix = {when: {c: found[f"{c} to all/{when}"] for c in settings.languages} for when in vectors}
@@ -63,22 +65,30 @@ class EvaluateStage(Stage[EvaluationSettings]):
         return averages(scores)
 
 
-MEASURE = {"retrieval": "mean", "words": "p1", "bli": "p1", "similarity": "harmonic"}
+MEASURE = {
+    "retrieval": "mean",
+    "words": "p1",
+    "bli": "p1",
+    "similarity": "harmonic",
+    "perplexity": "bits_per_character",
+}
 """The measure that stands for a task in tables."""
 
 
 def averages(scores: dict[str, dict[str, Any]]) -> dict[str, float]:
     """The mean over languages of each task's main measure, before and after."""
     return {
-        f"{task}/{when}": fmean(values[MEASURE[task]] for values in by_language.values())
-        for task, versions in scores.items()
-        for when, by_language in versions.items()
+        f"{task}/{when}": fmean(values[measure] for values in by_language.values())
+        for task, measure in MEASURE.items()
+        for when, by_language in scores.get(task, {}).items()
         if by_language
     }
 
 
 def encoder_scores(settings: EvaluationSettings, others: list[str], encoder: Place, corpus: Place) -> dict[str, Any]:
-    """Sentence retrieval, and translation of words that are encoded alone."""
+    """Sentence retrieval, also layer by layer, and translation of words that are encoded alone."""
+    import torch
+
     from babelray.encoder.layers import LayerReader, longest_input
     from babelray.encoder.load import load_encoder, load_tokenizer, resolve_layer
     from babelray.encoder.pool import encode_sentences
@@ -89,30 +99,66 @@ def encoder_scores(settings: EvaluationSettings, others: list[str], encoder: Pla
 
     with encoder.local_input() as folder:
         tokenizer, model = load_tokenizer(str(folder)), load_encoder(str(folder))
-    reader = LayerReader(model, [resolve_layer(settings.evaluate.layer, model.config.num_hidden_layers)])
+    count = model.config.num_hidden_layers
+    layer = resolve_layer(settings.evaluate.layer, count)
     longest, budget = longest_input(model, tokenizer), settings.evaluate.batch_tokens
 
-    def encode(texts: list[str]) -> Any:
-        return encode_sentences(reader.highest, reader.device, tokenizer, texts, longest, budget)
+    def encode(texts: list[str], reader: LayerReader) -> dict[int, Any]:
+        """Vectors (N, D) at each of the reader's layers."""
+
+        def read(ids_BT: Any, mask_BT: Any) -> Any:
+            return torch.cat(list(reader(ids_BT, mask_BT).values()), -1)
+
+        vectors = encode_sentences(read, reader.device, tokenizer, texts, longest, budget)
+        return dict(zip(reader.layers, vectors.chunk(len(reader.layers), dim=1), strict=True))
 
     def alone(code: str, words: list[str]) -> WordVectors:
         counts = dict.fromkeys(words, 0) | read_vocabulary(corpus, code)
-        return WordVectors(list(counts), encode(list(counts)), list(counts.values()))
+        return WordVectors(list(counts), encode(list(counts), one)[layer], list(counts.values()))
 
-    scores: dict[str, Any] = {"retrieval": {}, "words": {}}
+    scores: dict[str, Any] = {"retrieval": {}, "layers": {}, "words": {}}
+    every = LayerReader(model, range(count + 1) if settings.evaluate.by_layer else [layer])
     sentences = {code: _test_pairs(corpus, "parallel", code, settings.hub) for code in others}
     for code, pairs in sentences.items():
         if pairs:
-            accuracy = retrieval_accuracy(
-                encode([source for source, _ in pairs]), encode([target for _, target in pairs])
-            )
-            scores["retrieval"][code] = accuracy | {"sentences": len(pairs)}
+            source, target = (encode([pair[side] for pair in pairs], every) for side in (0, 1))
+            accuracy = {number: retrieval_accuracy(source[number], target[number]) for number in every.layers}
+            scores["retrieval"][code] = accuracy[layer] | {"sentences": len(pairs)}
+            if settings.evaluate.by_layer:
+                scores["layers"][code] = {str(number): values["mean"] for number, values in accuracy.items()}
+    one = LayerReader(model, [layer])  # cuts off what is above
     words = {code: _test_pairs(corpus, "dictionary", code, settings.hub) for code in others}
     hub = alone(settings.hub, [target for pairs in words.values() for _, target in pairs])
     for code, pairs in words.items():
         if pairs:
             scores["words"][code] = bli(alone(code, [source for source, _ in pairs]), hub, pairs)
     return scores
+
+
+def _perplexity(settings: EvaluationSettings, others: list[str], encoder: Place, corpus: Place) -> dict[str, Any]:
+    """The encoder as a language model, on held-out sentences of every language."""
+    import torch
+
+    from babelray.encoder.layers import longest_input
+    from babelray.encoder.load import load_masked_lm, load_tokenizer
+    from babelray.evaluation.perplexity import mlm_loss, pseudo_perplexity
+
+    most = settings.evaluate.perplexity
+    pairs = {code: _test_pairs(corpus, "parallel", code, settings.hub) for code in others}
+    texts = {settings.hub: list(dict.fromkeys(target for some in pairs.values() for _, target in some))}
+    texts |= {code: [source for source, _ in some] for code, some in pairs.items()}
+    texts = {code: some[:: max(1, len(some) // most)][:most] for code, some in texts.items() if some and most}
+    with encoder.local_input() as folder:
+        tokenizer, model = load_tokenizer(str(folder)), load_masked_lm(str(folder)).eval()
+    device = torch.device("cpu")
+    longest, budget = longest_input(model, tokenizer), settings.evaluate.batch_tokens
+    return {
+        "perplexity": {
+            code: pseudo_perplexity(model, device, tokenizer, some, longest, budget)
+            | {"mlm": mlm_loss(model, device, tokenizer, some, longest, budget), "sentences": len(some)}
+            for code, some in texts.items()
+        }
+    }
 
 
 def _vector_scores(settings: EvaluationSettings, others: list[str], vectors: Place, corpus: Place) -> dict[str, Any]:

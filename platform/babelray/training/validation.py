@@ -16,16 +16,15 @@ from __future__ import annotations
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch.nn import functional
 
 from babelray.encoder.load import resolve_layer
-from babelray.encoder.pool import encode_sentences, token_budget_batches
+from babelray.encoder.pool import encode_sentences
 from babelray.errors import DataError
+from babelray.evaluation.perplexity import mlm_loss
 from babelray.evaluation.retrieval import retrieval_accuracy
 from babelray.mapping.induction import induce
-from babelray.objectives.mlm import mask_tokens, mlm_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -89,18 +88,7 @@ class Validation:
 
     def _mlm(self, code: str) -> float:
         texts = self.sentences[code]
-        generator = np.random.default_rng(0)
-        terms = []
-        for rows in self._batches(texts):
-            encoded = self._encoded([texts[row] for row in rows])
-            maskable_BT = encoded["attention_mask"].bool() & (encoded["special_tokens_mask"] == 0)
-            if not maskable_BT.any():
-                continue
-            mask, size = self.tokenizer.mask_token_id, len(self.tokenizer)
-            inputs_BT, labels_BT = mask_tokens(encoded["input_ids"], maskable_BT, mask, size, 0.15, generator)
-            tensors = (tensor.to(self.device) for tensor in (inputs_BT, encoded["attention_mask"], labels_BT))
-            terms.append(mlm_terms(self.model, *tensors).double().cpu())
-        return torch.cat(terms).mean().item() if terms else float("nan")
+        return mlm_loss(self.model, self.device, self.tokenizer, texts, self.max_tokens, BATCH_TOKENS)
 
     def _retrieval(self, code: str) -> float:
         sources, targets = self.pairs[code]
@@ -113,19 +101,6 @@ class Validation:
         best = found.confidence_P.argsort(descending=True, stable=True)[: self.config.pairs]
         cosines = (x_ND[found.source_P[best]] * z_MD[found.target_P[best]]).sum(1)
         return cosines.mean().item() if len(cosines) else 0.0
-
-    def _batches(self, texts: Sequence[str]) -> list[list[int]]:
-        return list(token_budget_batches([min(len(text), self.max_tokens) for text in texts], BATCH_TOKENS))
-
-    def _encoded(self, texts: list[str]) -> Any:
-        return self.tokenizer(
-            texts,
-            padding=True,
-            truncation=True,
-            max_length=self.max_tokens,
-            return_special_tokens_mask=True,
-            return_tensors="pt",
-        )
 
     def _vectors(self, texts: list[str]) -> Tensor:
         """Mean-pooled vectors at the layer."""
