@@ -89,6 +89,10 @@ def test_the_scores_are_shown_and_add_up(finished: tuple[Path, str]) -> None:
             assert all(
                 0 <= value["mrr" if task != "retrieval" else "mean"] <= 1 for value in scores[task][when].values()
             )
+    for when in ("before", "after"):
+        last = max(scores["layers"][when]["de"], key=int)
+        assert scores["layers"][when]["de"][last] == scores["retrieval"][when]["de"]["mean"]
+        assert set(scores["perplexity"][when]) == {"en", "de", "zh"}
     assert "German" in output and "Report:" in output and "dashboard" in output
     page = (artifact(path, "report") / "report.html").read_text()
     assert "contrastive-words" in page
