@@ -20,6 +20,9 @@ class EvaluateConfig(Config):
     """Whether sentence retrieval is measured at every layer too: which one is best aligned?"""
     perplexity: int = Field(20, ge=0)
     """On so many held-out sentences of each language the encoder is judged as a language model; 0: it is not."""
+    words: int = Field(20_000, ge=1)
+    """Among how many of each language's most frequent words, encoded alone, a translation is looked for; tested words
+    come on top."""
     batch_tokens: int = Field(8192, ge=64)
     """Subwords in a batch, padding included."""
     bli: Literal["hub", "matrix"] = "hub"

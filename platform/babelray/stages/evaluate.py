@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -113,7 +114,7 @@ def encoder_scores(settings: EvaluationSettings, others: list[str], encoder: Pla
         return dict(zip(reader.layers, vectors.chunk(len(reader.layers), dim=1), strict=True))
 
     def alone(code: str, words: list[str]) -> WordVectors:
-        counts = dict.fromkeys(words, 0) | read_vocabulary(corpus, code)
+        counts = dict.fromkeys(words, 0) | dict(islice(read_vocabulary(corpus, code).items(), settings.evaluate.words))
         return WordVectors(list(counts), encode(list(counts), one)[layer], list(counts.values()))
 
     scores: dict[str, Any] = {"retrieval": {}, "layers": {}, "words": {}}
