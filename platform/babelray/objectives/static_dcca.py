@@ -1,9 +1,10 @@
 """Deep CCA between the encoder's vectors of single words and their aligned static vectors (Hämmerl et al., 2022).
 
-    L = −1/k Σ_i ρ_i,   ρ = singular values of Σ₁₁^(−1/2) Σ₁₂ Σ₂₂^(−1/2)
+    L = −Σ_i ρ_i,   ρ = singular values of Σ₁₁^(−1/2) Σ₁₂ Σ₂₂^(−1/2)
 
-The loss asks only that some linear view of the encoder's vectors correlates with the static ones, so it does not force
-the encoder into their coordinates, as a mean squared error would (`static-mse`). `static_words` says what is compared.
+The sum is as Andrew et al. (2013) define it, and grows with the width. It asks only that some linear view of the
+encoder's vectors correlates with the static ones, so it does not force the encoder into their coordinates, as a mean
+squared error would (`static-mse`). `static_words` says what is compared.
 
 It is one loss of all words of a step: their vectors are gathered from all workers and accumulated parts, while the
 encoder never sees more than a part of them at once. Of fewer words than the encoder is wide everything correlates.
@@ -49,7 +50,7 @@ def canonical_correlations(first_ND: Tensor, second_NE: Tensor, shrinkage: float
 
 
 def correlation_terms(first_ND: Tensor, second_NE: Tensor, shrinkage: float) -> Tensor:
-    """Each row's share (N,) of the mean canonical correlation: their mean is it, with the same gradient.
+    """Each row's share (N,) of the total correlation Σ ρ: their mean is it, with the same gradient.
 
     The sum of the singular values of W is tr(Uᵀ W V), and by the envelope theorem U and V count as constants in its
     gradient; and W is a sum over the rows.
@@ -61,7 +62,7 @@ def correlation_terms(first_ND: Tensor, second_NE: Tensor, shrinkage: float) -> 
     with torch.no_grad():
         left_DK, _, right_KE = torch.linalg.svd(first_DN @ second_EN.T / (count - 1), full_matrices=False)
     products_KN = (left_DK.T @ first_DN) * (right_KE @ second_EN)
-    return products_KN.mean(0) * count / (count - 1)
+    return products_KN.sum(0) * count / (count - 1)
 
 
 def whitened(view_ND: Tensor, shrinkage: float) -> Tensor:
