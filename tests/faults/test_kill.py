@@ -60,8 +60,14 @@ def wait_for(storage: Path, process: subprocess.Popen[str], what: str = CHECKPOI
 
 def train_workers(process: subprocess.Popen[str]) -> list[psutil.Process]:
     """Ray's processes are not children of the driver; the workers' names are those of their actors."""
-    below = psutil.Process(process.pid).children(recursive=True)
-    return [p for p in below if "RayTrainWorker" in " ".join(p.cmdline())]
+    return [p for p in psutil.Process(process.pid).children(recursive=True) if "RayTrainWorker" in _command_line(p)]
+
+
+def _command_line(process: psutil.Process) -> str:
+    """Empty if it has ended meanwhile."""
+    with contextlib.suppress(psutil.Error):
+        return " ".join(process.cmdline())
+    return ""
 
 
 def weights(storage: Path) -> dict[str, object]:
