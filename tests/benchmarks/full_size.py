@@ -2,9 +2,9 @@
 
     python tests/benchmarks/full_size.py --tokenizer FOLDER [--storage FOLDER]
 
-12 layers, 768 wide, 250,002 subwords, random weights; FOLDER holds XLM-R's own tokenizer.json, plain or gzip. The run is
-killed after its first checkpoint, started again with the same command, and exported. Prints one line of JSON: the most
-memory that all processes of the run had together, seconds a step, and whether what came out loads and differs from
+12 layers, 768 wide, 250,002 subwords, random weights; FOLDER holds XLM-R's own tokenizer.json, plain or gzip. The run
+is killed after its first checkpoint, started again with the same command, and exported. Prints one line of JSON: the
+most memory that all processes of the run had together, seconds a step, and whether what came out loads and differs from
 where it started.
 Takes about 15 GB of memory, 15 GB of disk and a quarter of an hour on two cores.
 """
