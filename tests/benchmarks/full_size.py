@@ -6,7 +6,7 @@
 is killed after its first checkpoint, started again with the same command, and exported. Prints one line of JSON: the
 most memory that all processes of the run had together, seconds a step, and whether what came out loads and differs from
 where it started.
-Takes about 15 GB of memory, 15 GB of disk and a quarter of an hour on two cores.
+Takes about 17 GB of memory, 15 GB of disk and a quarter of an hour on two cores.
 """
 
 from __future__ import annotations

@@ -76,4 +76,4 @@ def test_words_meet_their_own_vectors(materials, tiny_encoder: str) -> None:
         encoded = materials.tokenizer(word, return_tensors="pt")
         alone.append(model.base_model(**encoded).last_hidden_state[0, 1:-1].mean(0))
     expected = -canonical_correlations(torch.stack(alone), torch.stack(static), 0.1).sum()
-    assert abs(loss.item() - expected.item()) < 1e-4
+    assert abs(loss.item() - expected.item()) < 5e-5

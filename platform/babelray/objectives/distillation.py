@@ -87,7 +87,8 @@ class Distillation(WholeObjective):
         if self.config.texts == "words":
             return materials.dictionary(code) if code != materials.hub else ([], [])
         if code in self.config.teacher_languages:
-            return materials.sentences(code), materials.sentences(code)
+            sentences = materials.sentences(code)
+            return sentences, sentences
         return materials.parallel(code) if code != materials.hub else ([], [])
 
     def start(self, device: torch.device) -> None:

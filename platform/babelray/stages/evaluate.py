@@ -47,9 +47,10 @@ class EvaluateStage(Stage[EvaluationSettings]):
             raise DataError("there is only one language: nothing can be compared", "List at least two languages.")
         encoders = {"before": job.source("encoder") / "encoder", "after": job.source("pretrain") / "encoder"}
         vectors = {"before": job.source("extract"), "after": job.source("align")}
+        judged = encoders if settings.evaluate.perplexity else {}
         tasks = [
             *(Task(f"encoder/{when}", encoder_scores, (settings, others, encoders[when], corpus)) for when in encoders),
-            *(Task(f"language model/{w}", _perplexity, (settings, others, encoders[w], corpus)) for w in encoders),
+            *(Task(f"language model/{w}", _perplexity, (settings, others, encoders[w], corpus)) for w in judged),
             *(Task(f"vectors/{when}", _vector_scores, (settings, others, vectors[when], corpus)) for when in vectors),
         ]
         rows = [(when, code) for when in vectors for code in settings.languages if settings.evaluate.bli == "matrix"]
@@ -148,7 +149,7 @@ def _perplexity(settings: EvaluationSettings, others: list[str], encoder: Place,
     pairs = {code: _test_pairs(corpus, "parallel", code, settings.hub) for code in others}
     texts = {settings.hub: list(dict.fromkeys(target for some in pairs.values() for _, target in some))}
     texts |= {code: [source for source, _ in some] for code, some in pairs.items()}
-    texts = {code: some[:: max(1, len(some) // most)][:most] for code, some in texts.items() if some and most}
+    texts = {code: some[:: max(1, len(some) // most)][:most] for code, some in texts.items() if some}
     with encoder.local_input() as folder:
         tokenizer, model = load_tokenizer(str(folder)), load_masked_lm(str(folder)).eval()
     device = torch.device("cpu")
