@@ -1,11 +1,14 @@
+from collections.abc import Sequence
+
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from babelray.encoder.layers import LayerReader, longest_input
 from babelray.encoder.load import load_encoder, load_tokenizer
-from babelray.encoder.pool import encode_sentences, mean_pool, pool_by_length, token_budget_batches
+from babelray.encoder.pool import encode_sentences, length_groups, mean_pool, read_by_length, token_budget_batches
 from conftest import SENTENCES
 
 
@@ -36,15 +39,29 @@ def test_reading_by_length_changes_nothing_but_the_time(tiny_encoder: str) -> No
     model, tokenizer = load_encoder(tiny_encoder), load_tokenizer(tiny_encoder)
     generator = np.random.default_rng(0)
     texts = [" ".join(generator.choice(["cat", "sleeps", "Garten", "猫"], size=count)) for count in [1] * 90 + [9] * 7]
-    encoded = tokenizer(texts, padding=True, return_special_tokens_mask=True, return_tensors="pt")
-    pooled = encoded["special_tokens_mask"] == 0
-    order = torch.from_numpy(generator.permutation(len(texts)))
-    ids, mask, pooled = encoded["input_ids"][order], encoded["attention_mask"][order], pooled[order]
-    expected = mean_pool(model(input_ids=ids, attention_mask=mask).last_hidden_state, pooled)
+    encoded = tokenizer([texts[i] for i in generator.permutation(len(texts))], padding=True, return_tensors="pt")
+    ids, mask = encoded["input_ids"], encoded["attention_mask"]
+    expected = model(input_ids=ids, attention_mask=mask).last_hidden_state[mask.bool()]
     seen: list[tuple[int, ...]] = []
     note = lambda module, _, given: seen.append(tuple(given["input_ids"].shape))  # noqa: E731
     model.register_forward_pre_hook(note, with_kwargs=True)
-    found = pool_by_length(model, ids, mask, pooled)
-    assert torch.allclose(found, expected, atol=1e-5)
-    assert len(seen) == 4 and sum(rows for rows, _ in seen) == 97
-    assert sum(rows * width for rows, width in seen) < 0.7 * ids.numel()
+    found = read_by_length(model, ids, mask)
+    assert found.shape[:2] == ids.shape
+    assert torch.allclose(found[mask.bool()], expected, atol=1e-5)
+    assert len(seen) == 6 and sum(rows for rows, _ in seen) == 97
+    assert sum(rows * width for rows, width in seen) < 0.5 * ids.numel()
+
+
+@pytest.mark.parametrize(
+    "lengths", [[1], [5] * 40, [1] * 127 + [500], [1] + [500] * 127, [2] * 60 + [9] * 60 + [100] * 900, range(1, 200)]
+)
+def test_groups_of_like_length_are_as_many_for_as_many_texts_and_never_empty(lengths: Sequence[int]) -> None:
+    sizes = length_groups(lengths)
+    assert len(sizes) == len(length_groups([7] * len(lengths)))
+    assert sum(sizes) == len(lengths) and min(sizes) > 0
+
+
+def test_groups_of_like_length_have_about_as_many_subwords_each() -> None:
+    lengths = sorted(np.random.default_rng(0).integers(5, 100, size=128).tolist())
+    sums = [sum(some) for some in np.split(np.array(lengths), np.cumsum(length_groups(lengths))[:-1])]
+    assert len(sums) == 8 and max(sums) < 1.2 * min(sums)

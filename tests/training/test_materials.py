@@ -39,6 +39,12 @@ def test_what_is_measured_with_is_never_trained_on(corpus: Place, tiny_encoder: 
     assert set(sources).isdisjoint(held_sources) and set(targets).isdisjoint(held_targets)
 
 
+def test_objectives_that_draw_from_the_same_text_share_it(corpus: Place, tiny_encoder: str) -> None:
+    materials = ArtifactMaterials(tiny_encoder, corpus, None, ["en", "de"], "en", 1, {}, held_out=0.1)
+    assert materials.sentences("de") is materials.sentences("de")
+    assert materials.parallel("de")[0] is materials.parallel("de")[0]
+
+
 def test_nothing_is_held_out_unless_asked(corpus: Place, tiny_encoder: str) -> None:
     materials = ArtifactMaterials(tiny_encoder, corpus, None, ["en", "de"], "en", 1, {})
     assert len(materials.sentences("de")) == 1000 and len(materials.parallel("de")[0]) == 500

@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
+from torch.nn import functional
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
-LENGTHS = 4
-"""Groups that a large batch of short texts is cut into."""
+GROUP, MOST_GROUPS = 16, 8
+"""A batch is read in groups of texts of like length: one for so many texts, but no more than that."""
 
 
 def mean_pool(hidden_BTD: Tensor, mask_BT: Tensor) -> Tensor:
@@ -25,19 +27,36 @@ def mean_pool(hidden_BTD: Tensor, mask_BT: Tensor) -> Tensor:
     return (hidden_BTD * weights_BT1).sum(1) / weights_BT1.sum(1).clamp(min=1)
 
 
-def pool_by_length(encoder: PreTrainedModel, ids_BT: Tensor, mask_BT: Tensor, pooled_BT: Tensor) -> Tensor:
-    """Mean-pooled vectors (B, D) of texts that are padded on the right, those of like length read together.
+def read_by_length(encoder: PreTrainedModel, ids_BT: Tensor, mask_BT: Tensor) -> Tensor:
+    """The encoder's vectors (B, T, D) of texts that are padded on the right, those of like length read together.
 
-    Among words that are encoded alone one of many subwords would make all of them as long. The number of groups depends
-    on the number of texts alone: workers that share an encoder's weights must run it equally often.
+    In a batch that is read at once the longest text makes all others as long: two thirds of the work are padding.
+    Where a text is over, the vectors are zero or anything.
     """
-    order_B = mask_BT.sum(1).argsort(stable=True)
+    lengths_B, order_B = mask_BT.sum(1).sort(stable=True)
     found = []
-    for rows in order_B.chunk(LENGTHS if len(order_B) >= 16 * LENGTHS else 1):
+    for rows in order_B.split(length_groups(lengths_B.tolist())):
         longest = int(mask_BT[rows[-1]].sum())
-        ids, mask, pooled = (tensor[rows, :longest] for tensor in (ids_BT, mask_BT, pooled_BT))
-        found.append(mean_pool(encoder(input_ids=ids, attention_mask=mask).last_hidden_state, pooled))
+        hidden_btD = encoder(input_ids=ids_BT[rows, :longest], attention_mask=mask_BT[rows, :longest]).last_hidden_state
+        found.append(functional.pad(hidden_btD, (0, 0, 0, ids_BT.shape[1] - longest)))
     return torch.cat(found)[order_B.argsort()]
+
+
+def length_groups(lengths: Sequence[int]) -> list[int]:
+    """How many of the texts, which are sorted by length, are read together: groups of about as many subwords each.
+
+    The number of groups depends on that of texts alone: workers that share an encoder's weights must run it equally
+    often.
+
+    >>> length_groups([3] * 30 + [45, 45])
+    [30, 2]
+    """
+    count = min(max(len(lengths) // GROUP, 1), MOST_GROUPS)
+    sums = np.cumsum(lengths)
+    cuts = np.arange(1, count)
+    wanted = np.searchsorted(sums, sums[-1] * cuts / count, side="right") - cuts
+    ends = np.maximum.accumulate(wanted.clip(0, len(lengths) - count)) + cuts
+    return np.diff([0, *ends, len(lengths)]).tolist()
 
 
 def token_budget_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:

@@ -154,10 +154,11 @@ class Contrastive(WholeObjective):
         """Of each pair its source, its target and its hard negatives: (B, 2 + H, D)."""
         import torch
 
-        from babelray.encoder.pool import pool_by_length
+        from babelray.encoder.pool import mean_pool, read_by_length
 
         def encoded(side: str) -> Tensor:
-            return pool_by_length(model.base_model, *(batch[f"{side}_{part}"] for part in ("ids", "mask", "pooled")))
+            hidden_BTD = read_by_length(model.base_model, batch[f"{side}_ids"], batch[f"{side}_mask"])
+            return mean_pool(hidden_BTD, batch[f"{side}_pooled"])
 
         sides = [encoded("source").unsqueeze(1), encoded("target").unsqueeze(1)]
         if self.config.hard_negatives:

@@ -113,9 +113,9 @@ class Distillation(WholeObjective):
         """Of each text the encoder's vector and the teacher's: (B, 2, D)."""
         import torch
 
-        from babelray.encoder.pool import pool_by_length
+        from babelray.encoder.pool import mean_pool, read_by_length
 
-        student_BD = pool_by_length(model.base_model, batch["ids"], batch["mask"], batch["pooled"])
+        student_BD = mean_pool(read_by_length(model.base_model, batch["ids"], batch["mask"]), batch["pooled"])
         return torch.stack([student_BD, batch["taught"].to(student_BD.dtype)], 1)
 
     def whole_terms(self, vectors_ND: Tensor, whole: Batch) -> Tensor:

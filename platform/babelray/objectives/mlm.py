@@ -74,7 +74,9 @@ def mlm_terms(model: PreTrainedModel, ids_BT: Tensor, mask_BT: Tensor, labels_BT
     """Cross-entropy at each masked position; the vocabulary's logits are computed only there."""
     from torch.nn import functional
 
-    hidden_BTD = model.base_model(input_ids=ids_BT, attention_mask=mask_BT).last_hidden_state
+    from babelray.encoder.pool import read_by_length
+
+    hidden_BTD = read_by_length(model.base_model, ids_BT, mask_BT)
     predicted_BT = labels_BT != -100
     logits_MV = language_modelling_head(model)(hidden_BTD[predicted_BT])
     return functional.cross_entropy(logits_MV.float(), labels_BT[predicted_BT], reduction="none")

@@ -104,7 +104,9 @@ class SentencePairs(Objective):
 
 def _words(encoder: PreTrainedModel, batch: Batch, side: str) -> Tensor:
     """Vectors of the words, or of the subwords, of one side (B, W, D)."""
-    hidden_BTD = encoder(input_ids=batch[f"{side}_ids"], attention_mask=batch[f"{side}_mask"]).last_hidden_state
+    from babelray.encoder.pool import read_by_length
+
+    hidden_BTD = read_by_length(encoder, batch[f"{side}_ids"], batch[f"{side}_mask"])
     if f"{side}_pool" not in batch:
         return hidden_BTD
     return batch[f"{side}_pool"].to(hidden_BTD.dtype) @ hidden_BTD

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from babelray.encoder.load import load_masked_lm, load_tokenizer
 from babelray.errors import DataError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Pairs = tuple[list[str], list[str]]
 Links = list[tuple[str, str, list[tuple[int, int]]]]
+Read = TypeVar("Read")
 
 
 def is_kept_back(text: str, share: float) -> bool:
@@ -64,6 +65,8 @@ class ArtifactMaterials:
     """Share of the sentences and sentence pairs that training does not see."""
     alignments: Place | None = None
     """Where the word alignments lie that were learned for this training."""
+    _known: dict[tuple[str, str], Any] = field(default_factory=dict, repr=False)
+    """What was read: objectives that draw from the same text share it."""
 
     @cached_property
     def max_tokens(self) -> int:
@@ -85,10 +88,15 @@ class ArtifactMaterials:
         return Segmenter.of(code, self.segmenters[code]).tokens(text)
 
     def sentences(self, code: str) -> Texts:
-        return self._sentences(code)[0]
+        return self._once("sentences", code, self._sentences)[0]
 
     def held_out_sentences(self, code: str) -> Texts:
-        return self._sentences(code)[1]
+        return self._once("sentences", code, self._sentences)[1]
+
+    def _once(self, what: str, code: str, read: Callable[[str], Read]) -> Read:
+        if (what, code) not in self._known:
+            self._known[what, code] = read(code)
+        return self._known[what, code]
 
     def _sentences(self, code: str) -> tuple[Texts, Texts]:
         """Those to train on, and those to measure with."""
@@ -109,13 +117,20 @@ class ArtifactMaterials:
         return train, held_out
 
     def parallel(self, code: str) -> Pairs:
-        return _unzip(pair for pair in self._pairs("parallel", code) if not is_kept_back(pair[1], self.held_out))
+        return self._once("parallel", code, self._parallel)[0]
 
     def held_out_parallel(self, code: str) -> Pairs:
         """Sentence pairs to measure with; none if there is no parallel text."""
         if not (self.corpus / "parallel" / f"{code}-{self.hub}").exists():
             return [], []
-        return _unzip(pair for pair in self._pairs("parallel", code) if is_kept_back(pair[1], self.held_out))
+        return self._once("parallel", code, self._parallel)[1]
+
+    def _parallel(self, code: str) -> tuple[Pairs, Pairs]:
+        """Pairs to train on, and those to measure with."""
+        chosen: tuple[list[tuple[str, str]], list[tuple[str, str]]] = ([], [])
+        for pair in self._pairs("parallel", code):
+            chosen[is_kept_back(pair[1], self.held_out)].append(pair)
+        return _unzip(chosen[0]), _unzip(chosen[1])
 
     def dictionary(self, code: str) -> Pairs:
         return _unzip(self._pairs("dictionary", code))

@@ -68,10 +68,11 @@ class Validation:
         """Every measure that there is data for; the same on every worker."""
         self.model.eval()
         with torch.no_grad():
+            hub_MD = self._centred(self.hub)
             values = {
                 "mlm": self._over([c for c, texts in self.sentences.items() if texts], self._mlm),
                 "retrieval": self._over(list(self.pairs), self._retrieval),
-                "semantic": self._over([code for code in self.words if code != self.hub], self._semantic),
+                "semantic": self._over([c for c in self.words if c != self.hub], lambda c: self._semantic(c, hub_MD)),
             }
         self.model.train()
         return {f"validation/{name}": value for name, value in values.items() if value is not None}
@@ -94,13 +95,17 @@ class Validation:
         sources, targets = self.pairs[code]
         return retrieval_accuracy(self._vectors(sources), self._vectors(targets))["mean"]
 
-    def _semantic(self, code: str) -> float:
-        x_ND, z_MD = (self._vectors(self.words[side]) for side in (code, self.hub))
-        x_ND, z_MD = (functional.normalize(side - side.mean(0)) for side in (x_ND, z_MD))
+    def _semantic(self, code: str, z_MD: Tensor) -> float:
+        x_ND = self._centred(code)
         found = induce(x_ND, z_MD, csls=10, direction="mutual")
         best = found.confidence_P.argsort(descending=True, stable=True)[: self.config.pairs]
         cosines = (x_ND[found.source_P[best]] * z_MD[found.target_P[best]]).sum(1)
         return cosines.mean().item() if len(cosines) else 0.0
+
+    def _centred(self, code: str) -> Tensor:
+        """Vectors of the most frequent words of a language."""
+        vectors_ND = self._vectors(self.words[code])
+        return functional.normalize(vectors_ND - vectors_ND.mean(0))
 
     def _vectors(self, texts: list[str]) -> Tensor:
         """Mean-pooled vectors at the layer."""
