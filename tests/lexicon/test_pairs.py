@@ -151,6 +151,7 @@ def test_languages_without_a_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no translations of language 'de'"):
         dictionary(DictionaryConfig(path=str(tmp_path / "{hub}-{lang}")))
     assert dictionary(DictionaryConfig(path=str(tmp_path / "{hub}-{lang}"), required=False))[0] == []
+    assert dictionary(DictionaryConfig(path=str(tmp_path / "{hub}-{lang}"), languages=["fr"]))[0] == []
 
 
 def test_written_in_shards_and_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,6 +166,13 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     assert len(find_chunks(config, ["de"])) == 1
 
 
+def test_a_source_of_some_languages_only(tmp_path: Path) -> None:
+    for code in ("de", "en"):
+        (tmp_path / f"{code}.txt").write_text("")
+    (source,) = CorpusConfig(text=[{"path": f"{tmp_path}/{{lang}}.txt", "languages": ["en"]}]).text
+    assert len(source_files(source, "en")) == 1 and source_files(source, "de") == []
+
+
 def test_a_long_paragraph_comes_in_groups_that_remember(tmp_path: Path) -> None:
     path = tmp_path / "en.txt"
     path.write_text("".join(f"sentence {i}\n" for i in range(2500)))

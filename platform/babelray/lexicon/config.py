@@ -29,6 +29,8 @@ class TranslationSource(Config):
     """The share kept for evaluation, evenly spread over the file."""
     where: dict[str, tuple[float, float]] = Field(default_factory=dict)
     """For tables: only rows whose numbers in these columns lie between the two, both included."""
+    languages: list[str] | None = None
+    """Only these languages are read here; all by default."""
     required: bool = True
     """Whether every language must have a file here; otherwise those without are passed over."""
 

@@ -40,6 +40,8 @@ class Translation:
 
 def files_of(config: TranslationSource, code: str, hub: str) -> list[Place]:
     """The files that hold the translations of a language with the hub; empty if it may be and is without."""
+    if config.languages is not None and code not in config.languages:
+        return []
     names = [config.path]
     if config.resolved_layout == "pairs":
         sides = [code, hub] if "{side}" in config.path else [""]

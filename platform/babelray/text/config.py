@@ -24,6 +24,8 @@ class TextSource(Config):
     """Where the text stands in a JSON line or parquet row; line breaks in it separate paragraphs."""
     column: int | None = Field(None, ge=0)
     """For lines with tabs: which column is the text, counted from 0."""
+    languages: list[str] | None = None
+    """Only these languages are read here; all by default."""
     required: bool = True
     """Whether every language must have a file here; otherwise those without are passed over."""
 

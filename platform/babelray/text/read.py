@@ -58,6 +58,8 @@ class Group:
 
 def source_files(source: TextSource, code: str) -> list[Place]:
     """The files of a language; an error that says what was looked for if they are required and not there."""
+    if source.languages is not None and code not in source.languages:
+        return []
     place = Place.parse(source.path.replace("{lang}", code))
     found = place.glob()
     if not found and source.required:

@@ -1,16 +1,19 @@
-"""How large should a small encoder be? Several sizes, each trained for the same time, by what they then know.
+"""Which small encoder learns most in a given time? Sizes and ways of training, by what they know at the end.
 
-    python tests/benchmarks/scaling.py jobs/recipes/mini.yaml --minutes 6 --sizes 128x4x8000 256x6x16000 data=FOLDER
+    python tests/benchmarks/same_time.py jobs/recipes/mini.yaml data=FOLDER --minutes 6 \\
+        --try "width=128 layers=4" --try "width=256 layers=6" --try "embeddings=cooccurrence"
 
-A size is width x layers x vocabulary. The first steps of a training tell how many fit into the time; its learning rate
-then rises and falls over these. Prints a line of JSON for each: parameters, megabytes as float16, subwords a second,
-steps, and the MLM loss and retrieval of held-out sentences at the end. Run it on a machine that does nothing else.
+What is tried stands under `encoder.scratch` in the recipe. The first steps of a training tell how many fit into the
+time; its learning rate then rises and falls over these. Prints a line of JSON for each: parameters, megabytes as
+float16, subwords a second, steps, and the MLM loss, retrieval and semantic criterion on held-out sentences at the end.
+Run it on a machine that does nothing else.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "platform"))
 
 import command
 
-TRIAL_STEPS = 30
+TRIAL_STEPS = 20
 
 
 def train(recipe: str, overrides: list[str]) -> Path:
@@ -42,14 +45,12 @@ def last(artifact: Path) -> dict[str, float]:
     return {name: value for row in rows for name, value in row["values"].items()}
 
 
-def measure(recipe: str, overrides: list[str], size: str, minutes: float) -> dict[str, Any]:
-    width, layers, vocabulary = (int(part) for part in size.split("x"))
-    scratch = "encoder.scratch"
-    shape = [f"{scratch}.width={width}", f"{scratch}.layers={layers}", f"{scratch}.vocabulary={vocabulary}"]
+def measure(recipe: str, overrides: list[str], tried: str, minutes: float) -> dict[str, Any]:
+    overrides = [*overrides, *(f"encoder.scratch.{override}" for override in shlex.split(tried))]
 
     def steps(count: int) -> list[str]:
-        training = f"{scratch}.training"
-        return [*overrides, *shape, f"{training}.steps={count}", f"{training}.validation.every={count}"]
+        training = "encoder.scratch.training"
+        return [*overrides, f"{training}.steps={count}", f"{training}.validation.every={count}"]
 
     trial = last(train(recipe, steps(TRIAL_STEPS)))
     count = round(minutes * 60 / trial["speed/seconds_per_step"])
@@ -59,7 +60,7 @@ def measure(recipe: str, overrides: list[str], size: str, minutes: float) -> dic
 
     parameters = AutoModelForMaskedLM.from_pretrained(artifact / "encoder").num_parameters()
     return {
-        "size": size,
+        "tried": tried,
         "parameters": parameters,
         "megabytes": round(parameters * 2 / 1e6, 1),
         "tokens_per_second": round(found["speed/tokens_per_second"]),
@@ -71,13 +72,12 @@ def measure(recipe: str, overrides: list[str], size: str, minutes: float) -> dic
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipe")
+    parser.add_argument("overrides", nargs="*", help="data=FOLDER storage=FOLDER …, for all of them")
     parser.add_argument("--minutes", type=float, default=6)
-    parser.add_argument("--sizes", nargs="+", required=True)
-    options, overrides = parser.parse_known_args()
-    overrides += [size for size in options.sizes if "=" in size]
-    for size in options.sizes:
-        if "=" not in size:
-            print(json.dumps(measure(options.recipe, overrides, size, options.minutes)), flush=True)
+    parser.add_argument("--try", dest="tried", action="append", default=[], help="overrides under encoder.scratch")
+    options = parser.parse_args()
+    for tried in options.tried or [""]:
+        print(json.dumps(measure(options.recipe, options.overrides, tried, options.minutes)), flush=True)
 
 
 if __name__ == "__main__":
