@@ -1,7 +1,9 @@
+import numpy as np
 import pytest
+import torch
 
 from babelray.encoder.config import ScratchConfig
-from babelray.encoder.scratch import random_encoder, train_tokenizer
+from babelray.encoder.scratch import cooccurrence_embeddings, random_encoder, train_tokenizer
 from conftest import SENTENCES
 
 
@@ -42,3 +44,19 @@ def test_random_encoder_is_decided_by_its_seed(architecture: str) -> None:
     weights = [model.get_input_embeddings().weight for model in (one, same, other)]
     assert weights[0].equal(weights[1]) and not weights[0].equal(weights[2])
     assert one.config.model_type == architecture
+
+
+def test_subwords_that_keep_the_same_company_start_near_each_other() -> None:
+    """Two languages of 60 words, which translate each other in order; the company is made of words of one topic."""
+    generator = np.random.default_rng(0)
+    contexts = []
+    for _ in range(3000):
+        words = generator.integers(10) * 6 + generator.permutation(6)[:3]
+        kind = generator.integers(3)
+        contexts.append([*words] if kind == 0 else [*(60 + words)] if kind == 1 else [*words, *(60 + words)])
+    vectors = cooccurrence_embeddings(contexts, vocabulary=122, width=64, seed=1)
+    assert vectors.shape == (122, 64) and torch.allclose(vectors[:120].square().mean(1), torch.ones(120), atol=1e-4)
+    assert 0.5 < vectors[120:].square().mean() < 2  # never seen
+    normal = torch.nn.functional.normalize(vectors)
+    assert ((normal[:60] @ normal[60:120].T).argmax(1) == torch.arange(60)).float().mean() > 0.9
+    assert torch.equal(vectors, cooccurrence_embeddings(contexts, vocabulary=122, width=64, seed=1))

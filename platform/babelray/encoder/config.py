@@ -29,6 +29,8 @@ class ScratchConfig(Config):
     max_tokens: int = Field(128, ge=16)
     """Longest input, in subwords."""
     dropout: float = Field(0.0, ge=0, lt=1)
+    embeddings: Literal["random", "cooccurrence"] = "random"
+    """What the vectors of subwords start from: nothing, or the company that they keep in text and translations."""
     training: TrainingConfig
 
     @model_validator(mode="after")
@@ -42,7 +44,7 @@ class EncoderConfig(Config):
     """Either an encoder that exists (`path`), or one made here (`scratch`)."""
 
     path: str | None = None
-    """A Hugging Face name or a folder made by `save_pretrained`."""
+    """A Hugging Face name, a folder made by `save_pretrained`, or `babelray-mini`, which is shipped."""
     scratch: ScratchConfig | None = None
 
     @model_validator(mode="after")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,15 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
+SHIPPED = {"babelray-mini": Path(__file__).resolve().parent.parent / "mini"}
+"""Encoders that come with Babelray, by the names that stand for them."""
+
+
+def located(path: str) -> str:
+    """The folder of an encoder that is shipped; any other name or folder as it is."""
+    return str(SHIPPED.get(path, path))
+
+
 def load_tokenizer(path: str, masks: bool = True) -> PreTrainedTokenizerBase:
     """The tokenizer of an encoder; it must be a fast one, since words are found by character offsets.
 
@@ -23,7 +33,7 @@ def load_tokenizer(path: str, masks: bool = True) -> PreTrainedTokenizerBase:
     from transformers import AutoTokenizer
 
     with _explained(path):
-        tokenizer = AutoTokenizer.from_pretrained(path)
+        tokenizer = AutoTokenizer.from_pretrained(located(path))
     if not tokenizer.is_fast:
         raise DataError(f"the tokenizer of {path} is a slow one", "Save it with its tokenizer.json (a fast tokenizer).")
     if masks and (tokenizer.pad_token_id is None or tokenizer.mask_token_id is None):
@@ -37,7 +47,7 @@ def load_masked_lm(path: str) -> PreTrainedModel:
     from transformers import AutoModelForMaskedLM
 
     with _explained(path):
-        return AutoModelForMaskedLM.from_pretrained(path, dtype=torch.float32, use_safetensors=True)
+        return AutoModelForMaskedLM.from_pretrained(located(path), dtype=torch.float32, use_safetensors=True)
 
 
 def load_encoder(path: str, device: str | None = "cpu", dtype: torch.dtype | None = None) -> PreTrainedModel:
@@ -53,10 +63,20 @@ def load_encoder(path: str, device: str | None = "cpu", dtype: torch.dtype | Non
     if device is not None:
         options["device_map"] = {"": device}
     with _explained(path):
-        family = AutoModel._model_mapping[type(AutoConfig.from_pretrained(path))]
+        folder = located(path)
+        family = AutoModel._model_mapping[type(AutoConfig.from_pretrained(folder))]
         if "add_pooling_layer" in inspect.signature(family.__init__).parameters:
             options["add_pooling_layer"] = False
-        return AutoModel.from_pretrained(path, **options).eval()
+        return AutoModel.from_pretrained(folder, **options).eval()
+
+
+def save_encoder(model: PreTrainedModel, folder: Path, weights: str = "float32") -> None:
+    """Save as `save_pretrained` does, with weights that take less room; they are read as float32 all the same."""
+    import torch
+
+    model.to(getattr(torch, weights)).save_pretrained(folder)
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"dtype": "float32"}, indent=2), encoding="utf-8")
 
 
 def resolve_layer(layer: int, count: int) -> int:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
+    from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
     from babelray.encoder.config import ScratchConfig
@@ -94,3 +97,40 @@ def random_encoder(config: ScratchConfig, vocabulary: int, seed: int) -> PreTrai
     )
     torch.manual_seed(seed)
     return model_class(shape)
+
+
+def cooccurrence_embeddings(contexts: Iterable[Sequence[int]], vocabulary: int, width: int, seed: int) -> Tensor:
+    """Vectors (V, D) of subwords by the company they keep, their elements of mean square 1.
+
+    The positive pointwise mutual information of two subwords in a context, which is a sentence or a sentence with its
+    translation, cut to its first D singular vectors (Levy and Goldberg, 2014). Subwords that translate each other keep
+    the same company. What no context holds gets a random vector.
+    """
+    import torch
+    from scipy import sparse
+    from torch.nn import functional
+
+    sets = [sorted(set(context)) for context in contexts]
+    rows = np.repeat(np.arange(len(sets)), [len(some) for some in sets])
+    columns = np.array([subword for some in sets for subword in some], dtype=np.int64)
+    shape = (len(sets), vocabulary)
+    held_CV = sparse.csr_array((np.ones(len(columns), np.float32), (rows, columns)), shape)
+    lengths_C = np.maximum(held_CV.sum(1), 1)
+    together_VV = (held_CV.T @ sparse.diags_array(1 / lengths_C) @ held_CV).tocoo()  # a long context says no more
+    row, column, counts = together_VV.row, together_VV.col, together_VV.data
+    total_V = np.bincount(row, counts, vocabulary)
+    smoothed_V = total_V**0.75
+    information = np.log(counts * smoothed_V.sum() / (total_V[row] * smoothed_V[column]))
+    positive = information > 0
+    places_2P = torch.from_numpy(np.stack([row[positive], column[positive]]).astype(np.int64))
+    values_P = torch.from_numpy(information[positive].astype(np.float32))
+    matrix_VV = torch.sparse_coo_tensor(
+        places_2P, values_P, (vocabulary, vocabulary), check_invariants=False
+    ).coalesce()
+    torch.manual_seed(seed)
+    u_VD, s_D, _ = torch.svd_lowrank(matrix_VV, q=min(width, vocabulary), niter=4)
+    vectors_VD = torch.randn(vocabulary, width)
+    found_VD = functional.normalize(u_VD * s_D.sqrt()) * width**0.5
+    known_V = torch.from_numpy(total_V > 0)
+    vectors_VD[known_V] = found_VD[known_V]
+    return vectors_VD

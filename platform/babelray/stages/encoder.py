@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from babelray.config import Config
 from babelray.encoder.config import EncoderConfig
+from babelray.encoder.load import located
 from babelray.objectives.objective import language_shares
 from babelray.stages.pretrain import Settings as TrainingSettings
 from babelray.stages.pretrain import train_encoder
@@ -15,6 +17,8 @@ from babelray.storage import Place
 from babelray.tasks import Task, run_tasks
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
     from babelray.recipe import Recipe
 
 
@@ -35,7 +39,7 @@ class EncoderStage(Stage[Settings]):
         return Settings(languages=recipe.languages, hub=recipe.hub, seed=recipe.seed, encoder=recipe.encoder)
 
     def sources(self, settings: Settings) -> list[Place]:
-        path = settings.encoder.path
+        path = settings.encoder.path and located(settings.encoder.path)
         if path is None or not (path.startswith("s3://") or os.path.isdir(path)):
             return []
         return [Place.parse(path) / name for name in Place.parse(path).files()]
@@ -76,27 +80,67 @@ def _as_it_is(path: str) -> Any:
 
 def _make(settings: Settings, corpus: Place, start: Place) -> None:
     """A tokenizer trained on the corpus, and an encoder of random weights that fits it."""
-    import numpy as np
-
-    from babelray.encoder.scratch import random_encoder, train_tokenizer
-    from babelray.text.corpus import blocks, read_sentences
+    from babelray.encoder.scratch import cooccurrence_embeddings, random_encoder, train_tokenizer
 
     scratch = settings.encoder.scratch
     assert scratch is not None
     if (start / "config.json").exists():
         return
-    sizes = [sum(block.count for block in blocks(corpus, code, 10**9)) for code in settings.languages]
-    wanted = tokenizer_sample(sizes, scratch.tokenizer_sentences, scratch.tokenizer_temperature)
-    texts = (
-        text
-        for code, size, count in zip(settings.languages, sizes, wanted, strict=True)
-        for text in read_sentences(corpus, code)["text"].take(np.linspace(0, size - 1, count).astype(int)).to_pylist()
-    )
+    pairs = {code: _pairs(settings, corpus, code) for code in settings.languages}
+    texts = _sample(settings, corpus, pairs)
     tokenizer = train_tokenizer(texts, scratch.vocabulary, scratch.max_tokens, scratch.byte_fallback)
     model = random_encoder(scratch, len(tokenizer), settings.seed)
+    if scratch.embeddings == "cooccurrence":
+        contexts = _contexts(tokenizer, texts, pairs)
+        found_VD = cooccurrence_embeddings(contexts, len(tokenizer), scratch.width, settings.seed)
+        model.get_input_embeddings().weight.data.copy_(found_VD * model.config.initializer_range)
     with start.local_output() as folder:
         tokenizer.save_pretrained(folder)
         model.save_pretrained(folder)
+
+
+def _pairs(settings: Settings, corpus: Place, code: str) -> list[tuple[str, str]]:
+    """Sentences of a language and their translations, none that training measures with."""
+    from babelray.lexicon.pairs import read_pairs
+    from babelray.training.materials import is_kept_back
+
+    assert settings.encoder.scratch is not None
+    validation = settings.encoder.scratch.training.validation
+    share = validation.held_out if validation else 0.0
+    pairs = read_pairs(corpus / "parallel" / f"{code}-{settings.hub}", "train")
+    return [(pair.source, pair.target) for pair in pairs if not is_kept_back(pair.target, share)]
+
+
+def _sample(settings: Settings, corpus: Place, pairs: dict[str, list[tuple[str, str]]]) -> list[str]:
+    """Sentences of all languages, balanced: of their text, and of what is parallel to the hub's."""
+    import numpy as np
+
+    from babelray.text.corpus import blocks, read_sentences
+
+    scratch = settings.encoder.scratch
+    assert scratch is not None
+    written = {code: sum(block.count for block in blocks(corpus, code, 10**9)) for code in settings.languages}
+    parallel = {code: list(dict.fromkeys(source for source, _ in pairs[code])) for code in settings.languages}
+    sizes = [written[code] + len(parallel[code]) for code in settings.languages]
+    wanted = tokenizer_sample(sizes, scratch.tokenizer_sentences, scratch.tokenizer_temperature)
+    texts: list[str] = []
+    for code, size, count in zip(settings.languages, sizes, wanted, strict=True):
+        rows = np.linspace(0, size - 1, count).astype(int)
+        texts += read_sentences(corpus, code)["text"].take(rows[rows < written[code]]).to_pylist()
+        texts += [parallel[code][row] for row in rows[rows >= written[code]] - written[code]]
+    return texts
+
+
+def _contexts(
+    tokenizer: PreTrainedTokenizerBase, texts: list[str], pairs: dict[str, list[tuple[str, str]]]
+) -> Iterator[list[int]]:
+    """Subwords of sentences, and of at most as many with their translations."""
+    contexts = list(texts)
+    most = max(1, len(texts) // len(pairs))
+    for some in pairs.values():
+        contexts += [f"{source} {target}" for source, target in some[:: max(1, len(some) // most)]]
+    for first in range(0, len(contexts), 10_000):
+        yield from tokenizer(contexts[first : first + 10_000], add_special_tokens=False)["input_ids"]
 
 
 def tokenizer_sample(sizes: list[int], total: int, temperature: float) -> list[int]:

@@ -137,16 +137,16 @@ def _link_words(setting: Setting, code: str) -> None:
 
 def _export(setting: Setting, checkpoint: Checkpoint, out: Place, figures: dict[str, Any]) -> None:
     """The encoder of a checkpoint, with its model card, as others load it."""
-    from babelray.encoder.load import load_masked_lm, load_tokenizer
+    from babelray.encoder.load import load_masked_lm, load_tokenizer, save_encoder
     from babelray.training.card import model_card, sentence_transformer
     from babelray.training.checkpoint import Checkpoint as Saved
 
     with setting.encoder.local_input() as start, checkpoint.as_directory() as folder, out.local_output() as target:
         model, tokenizer = load_masked_lm(str(start)), load_tokenizer(str(start))
         Saved(folder).load_weights(model)
-        model.save_pretrained(target)
-        tokenizer.save_pretrained(target)
         s = setting.settings
+        save_encoder(model, target, s.training.weights)
+        tokenizer.save_pretrained(target)
         sentence_transformer(target, model.config.hidden_size, min(tokenizer.model_max_length, 512))
         card = model_card(s.name, s.languages, s.hub, s.training, figures, model)
         (target / "README.md").write_text(card, encoding="utf-8")

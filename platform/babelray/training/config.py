@@ -69,6 +69,8 @@ class TrainingConfig(Config):
     """Largest norm of the gradient."""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     """bf16 and fp16 keep the weights in float32 as well; fp16 needs GPUs."""
+    weights: Literal["float32", "float16", "bfloat16"] = "float32"
+    """How the result is written down; half of the size, and read as float32 again."""
     validation: ValidationConfig | None = None
     """Measuring on held-out data while training; then the best checkpoint is the result, otherwise the last."""
     workers: int = operational(2, ge=1)
