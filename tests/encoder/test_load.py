@@ -5,9 +5,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file
 from transformers import BertConfig, BertModel, DistilBertConfig, DistilBertModel
 
-from babelray.encoder.load import load_encoder, load_masked_lm, load_tokenizer, resolve_layer
+from babelray.encoder.load import load_encoder, load_masked_lm, load_tokenizer, resolve_layer, save_encoder
 from babelray.errors import DataError
 
 
@@ -60,3 +61,15 @@ def test_encoders_with_and_without_a_pooler(tmp_path: Path) -> None:
     for name in ("bert", "distil"):
         model = load_encoder(str(tmp_path / name))
         assert getattr(model, "pooler", None) is None and not model.training
+
+
+@pytest.mark.parametrize("weights", ["float16", "bfloat16", "float32"])
+def test_weights_in_less_room_are_read_as_float32(tiny_encoder: str, tmp_path: Path, weights: str) -> None:
+    save_encoder(load_masked_lm(tiny_encoder), tmp_path, weights)
+    kind = getattr(torch, weights)
+    stored = load_file(tmp_path / "model.safetensors")
+    assert {tensor.dtype for tensor in stored.values()} == {kind}
+    original, read = load_masked_lm(tiny_encoder), transformers.AutoModelForMaskedLM.from_pretrained(tmp_path)
+    assert read.dtype == torch.float32
+    for name, parameter in read.named_parameters():
+        assert torch.equal(parameter, original.get_parameter(name).to(kind).float()), name

@@ -6,10 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from babelray.encoder.layers import LayerReader, longest_input
 from babelray.encoder.load import load_encoder, load_tokenizer
-from babelray.encoder.pool import encode_sentences, length_groups, mean_pool, read_by_length, token_budget_batches
-from conftest import SENTENCES
+from babelray.encoder.pool import length_groups, mean_pool, read_by_length, token_budget_batches
 
 
 def test_mean_pool_ignores_what_is_masked() -> None:
@@ -23,16 +21,6 @@ def test_batches_hold_everything_once_within_the_budget(lengths: list[int], budg
     batches = list(token_budget_batches(lengths, budget))
     assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
     assert all(len(batch) * max(lengths[i] for i in batch) <= budget for batch in batches)
-
-
-def test_a_sentence_has_the_same_vector_alone_and_in_a_batch(tiny_encoder: str) -> None:
-    reader, tokenizer = LayerReader(load_encoder(tiny_encoder), [1]), load_tokenizer(tiny_encoder)
-    texts = [*SENTENCES[:6], " ".join(SENTENCES)]
-    longest = longest_input(reader.model, tokenizer)
-    together = encode_sentences(reader.highest, reader.device, tokenizer, texts, longest, batch_tokens=128)
-    for text, vector in zip(texts, together, strict=True):
-        alone = encode_sentences(reader.highest, reader.device, tokenizer, [text], longest, batch_tokens=64)[0]
-        assert torch.allclose(alone, vector, atol=1e-5)
 
 
 def test_reading_by_length_changes_nothing_but_the_time(tiny_encoder: str) -> None:

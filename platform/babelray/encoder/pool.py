@@ -5,7 +5,7 @@ Shapes: B batch, T subwords, D width.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch.nn import functional
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel
 
 
 GROUP, MOST_GROUPS = 16, 8
@@ -75,30 +75,3 @@ def token_budget_batches(lengths: Sequence[int], budget: int) -> Iterator[list[i
         batch.append(i)
     if batch:
         yield batch
-
-
-@torch.no_grad()
-def encode_sentences(
-    read: Callable[[Tensor, Tensor], Tensor],
-    device: torch.device,
-    tokenizer: PreTrainedTokenizerBase,
-    texts: Sequence[str],
-    longest: int,
-    batch_tokens: int,
-) -> Tensor:
-    """Mean-pooled vectors (N, D) of sentences, in main memory; special tokens are not in the mean.
-
-    `read` gives the vectors (B, T, D) of subwords and their mask (B, T), on the device, at the layer that is wanted.
-    """
-    encoded = tokenizer(list(texts), truncation=True, max_length=longest, return_special_tokens_mask=True)
-    batches = list(token_budget_batches([len(ids) for ids in encoded["input_ids"]], batch_tokens))
-    found = []
-    for batch in batches:
-        padded = tokenizer.pad(
-            {key: [encoded[key][i] for i in batch] for key in ("input_ids", "attention_mask", "special_tokens_mask")},
-            return_tensors="pt",
-        ).to(device)
-        pooled_BT = padded["attention_mask"].bool() & ~padded["special_tokens_mask"].bool()
-        found.append(mean_pool(read(padded["input_ids"], padded["attention_mask"]).float(), pooled_BT).cpu())
-    order = torch.tensor([row for batch in batches for row in batch])
-    return torch.cat(found)[order.argsort()]

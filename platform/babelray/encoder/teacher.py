@@ -35,11 +35,6 @@ def _universal() -> Teacher:
 
 
 def _encoder(name: str, device: torch.device) -> Teacher:
-    from babelray.encoder.layers import LayerReader, longest_input
-    from babelray.encoder.load import load_encoder, load_tokenizer
-    from babelray.encoder.pool import encode_sentences
+    from babelray.encoder.text_encoder import TextEncoder
 
-    model, tokenizer = load_encoder(name, str(device)), load_tokenizer(name, masks=False)
-    reader = LayerReader(model, [model.config.num_hidden_layers])
-    longest = longest_input(model, tokenizer)
-    return lambda texts: encode_sentences(reader.highest, device, tokenizer, texts, longest, BATCH_TOKENS)
+    return TextEncoder.open(name, batch_tokens=BATCH_TOKENS, device=str(device)).sentences

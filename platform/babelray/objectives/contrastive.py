@@ -93,7 +93,7 @@ class Contrastive(WholeObjective):
 
     def _mine(self, device: torch.device) -> None:
         """For every source, the hub's entries nearest to it that are not its translations."""
-        from babelray.encoder.pool import encode_sentences
+        from babelray.encoder.text_encoder import TextEncoder
         from babelray.vectors.retrieval import nearest
 
         model = self.materials.initial_encoder().to(device)
@@ -101,10 +101,7 @@ class Contrastive(WholeObjective):
         def read(ids_BT: Tensor, mask_BT: Tensor) -> Tensor:
             return model(input_ids=ids_BT, attention_mask=mask_BT).last_hidden_state
 
-        def encode(texts: list[str]) -> Tensor:
-            tokenizer, longest = self.materials.tokenizer, self.materials.max_tokens
-            return encode_sentences(read, device, tokenizer, texts, longest, batch_tokens=8192)
-
+        encode = TextEncoder(read, device, self.materials.tokenizer, self.materials.max_tokens).sentences
         hub = sorted({target for _, targets in self.pairs.values() for target in targets})
         hub_MD = encode(hub)
         wanted = self.config.hard_negatives

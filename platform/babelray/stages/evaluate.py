@@ -93,7 +93,7 @@ def encoder_scores(settings: EvaluationSettings, others: list[str], encoder: Pla
 
     from babelray.encoder.layers import LayerReader, longest_input
     from babelray.encoder.load import load_encoder, load_tokenizer, resolve_layer
-    from babelray.encoder.pool import encode_sentences
+    from babelray.encoder.text_encoder import TextEncoder
     from babelray.evaluation.bli import bli
     from babelray.evaluation.retrieval import retrieval_accuracy
     from babelray.text.corpus import read_vocabulary
@@ -111,7 +111,7 @@ def encoder_scores(settings: EvaluationSettings, others: list[str], encoder: Pla
         def read(ids_BT: Any, mask_BT: Any) -> Any:
             return torch.cat(list(reader(ids_BT, mask_BT).values()), -1)
 
-        vectors = encode_sentences(read, reader.device, tokenizer, texts, longest, budget)
+        vectors = TextEncoder(read, reader.device, tokenizer, longest, budget).sentences(texts)
         return dict(zip(reader.layers, vectors.chunk(len(reader.layers), dim=1), strict=True))
 
     def alone(code: str, words: list[str]) -> WordVectors:

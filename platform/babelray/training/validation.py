@@ -20,7 +20,7 @@ import torch
 from torch.nn import functional
 
 from babelray.encoder.load import resolve_layer
-from babelray.encoder.pool import encode_sentences
+from babelray.encoder.text_encoder import TextEncoder
 from babelray.errors import DataError
 from babelray.evaluation.perplexity import mlm_loss
 from babelray.evaluation.retrieval import retrieval_accuracy
@@ -109,7 +109,7 @@ class Validation:
 
     def _vectors(self, texts: list[str]) -> Tensor:
         """Mean-pooled vectors at the layer."""
-        return encode_sentences(self._read, self.device, self.tokenizer, texts, self.max_tokens, BATCH_TOKENS)
+        return TextEncoder(self._read, self.device, self.tokenizer, self.max_tokens, BATCH_TOKENS).sentences(texts)
 
     def _read(self, ids_BT: Tensor, mask_BT: Tensor) -> Tensor:
         output = self.model.base_model(input_ids=ids_BT, attention_mask=mask_BT, output_hidden_states=True)
