@@ -1,83 +1,116 @@
 """Which small encoder learns most in a given time? Sizes and ways of training, by what they know at the end.
 
-    python tests/benchmarks/same_time.py jobs/recipes/mini.yaml data=FOLDER --minutes 6 \\
+    python tests/benchmarks/same_time.py jobs/recipes/mini.yaml data=FOLDER --minutes 2 \\
         --try "width=128 layers=4" --try "width=256 layers=6" --try "embeddings=cooccurrence"
 
-What is tried stands under `encoder.scratch` in the recipe. The first steps of a training tell how many fit into the
-time; its learning rate then rises and falls over these. Prints a line of JSON for each: parameters, megabytes as
-float16, subwords a second, steps, and the MLM loss, retrieval and semantic criterion on held-out sentences at the end.
-Run it on a machine that does nothing else.
+What is tried stands under `encoder.scratch` in the recipe. The corpus must be there (`babelray corpus`). Each is trained
+in this process, with all its cores and without Ray; the learning rate rises and falls with the time that is gone, so
+that every encoder ends its training. Prints a line of JSON for each: parameters, megabytes as float16, subwords a
+second, steps, and the MLM loss, retrieval and semantic criterion on held-out sentences at the end. Run it on a machine
+that does nothing else.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import shlex
 import sys
+import tempfile
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "platform"))
 
-import command
+import torch
 
-TRIAL_STEPS = 20
+from babelray.ahead import ahead
+from babelray.encoder.load import load_masked_lm
+from babelray.objectives.build import build_objective
+from babelray.recipe import Recipe, load_recipe
+from babelray.stages.encoder import EncoderStage, _make
+from babelray.stages.pipeline import plan
+from babelray.storage import Place
+from babelray.training.config import learning_rate
+from babelray.training.materials import ArtifactMaterials
+from babelray.training.mixture import Group, Mixture
+from babelray.training.validation import Validation
 
-
-def train(recipe: str, overrides: list[str]) -> Path:
-    """Train the encoder of a recipe; return its artifact."""
-    process = command.start("encoder", recipe, *overrides)
-    output, _ = process.communicate()
-    if process.returncode:
-        sys.exit(output)
-    from babelray.recipe import load_recipe
-    from babelray.stages.pipeline import plan
-
-    (step,) = (s for s in plan(load_recipe(recipe, overrides), "encoder") if s.stage.name == "encoder")
-    return Path(str(step.place))
-
-
-def last(artifact: Path) -> dict[str, float]:
-    """The last value of everything that was logged."""
-    rows = json.loads((artifact / "curves.json").read_text())
-    return {name: value for row in rows for name, value in row["values"].items()}
+FIRST_STEPS = 3
+"""Steps before the clock starts: memory is set up, caches are filled."""
 
 
-def measure(recipe: str, overrides: list[str], tried: str, minutes: float) -> dict[str, Any]:
-    overrides = [*overrides, *(f"encoder.scratch.{override}" for override in shlex.split(tried))]
+def materials_of(recipe: Recipe) -> ArtifactMaterials:
+    (step,) = (s for s in plan(recipe, "corpus") if s.stage.name == "corpus")
+    artifact = step.found()
+    if artifact is None:
+        sys.exit("There is no corpus yet: babelray corpus RECIPE …")
+    held_out = recipe.encoder.scratch.training.validation.held_out
+    segmenters = artifact.manifest["settings"]["segmenters"]
+    return ArtifactMaterials("", artifact.place, None, recipe.languages, recipe.hub, recipe.seed, segmenters, held_out)
 
-    def steps(count: int) -> list[str]:
-        training = "encoder.scratch.training"
-        return [*overrides, f"{training}.steps={count}", f"{training}.validation.every={count}"]
 
-    trial = last(train(recipe, steps(TRIAL_STEPS)))
-    count = round(minutes * 60 / trial["speed/seconds_per_step"])
-    artifact = train(recipe, steps(count))
-    found = last(artifact)
-    from transformers import AutoModelForMaskedLM
-
-    parameters = AutoModelForMaskedLM.from_pretrained(artifact / "encoder").num_parameters()
+def measure(recipe: Recipe, shared: ArtifactMaterials, minutes: float) -> dict[str, Any]:
+    config = recipe.encoder.scratch.training
+    with tempfile.TemporaryDirectory() as folder:
+        _make(EncoderStage().settings(recipe), shared.corpus, Place.parse(folder) / "start")
+        materials = dataclasses.replace(shared, encoder=f"{folder}/start")  # what was read is shared
+        model = load_masked_lm(materials.encoder).train()
+        objectives = [build_objective(objective, materials) for objective in config.objectives]
+        mixture = Mixture(model, objectives, Group(), 1, materials.seed)
+        for objective in objectives:
+            objective.start(torch.device("cpu"))
+        steps, tokens, seconds = train(mixture, config, minutes * 60)
+        engine = SimpleNamespace(module=mixture, device=torch.device("cpu"), zero_optimization_stage=lambda: 0)
+        found = Validation(config.validation, engine, materials, Group()).measure()
+    parameters = model.num_parameters()
     return {
-        "tried": tried,
         "parameters": parameters,
         "megabytes": round(parameters * 2 / 1e6, 1),
-        "tokens_per_second": round(found["speed/tokens_per_second"]),
-        "steps": count,
-        **{name: round(found[f"validation/{name}"], 4) for name in ("mlm", "retrieval", "semantic")},
+        "tokens_per_second": round(tokens / seconds),
+        "steps": steps,
+        **{name.removeprefix("validation/"): round(value, 4) for name, value in found.items()},
     }
+
+
+def train(mixture: Mixture, config: Any, seconds: float) -> tuple[int, int, float]:
+    """Steps, subwords and seconds; the learning rate follows the clock."""
+    optimizer = torch.optim.AdamW(mixture.parameters(), weight_decay=config.weight_decay)
+    weights = {label: objective.weight_at(0.5) for label, objective in mixture.objectives.items()}
+    steps, tokens, began = 0, 0, time.perf_counter()
+    for data in ahead(mixture.draw(step, 0.5) for step in range(10**9)):
+        if steps == FIRST_STEPS:
+            tokens, began = 0, time.perf_counter()
+        gone = (time.perf_counter() - began) / seconds if steps >= FIRST_STEPS else 0.0
+        if gone >= 1:
+            break
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(config, int(gone * config.steps))
+        loss, _ = mixture(data, 0, weights, mixture.counts(data))
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(mixture.parameters(), config.clip)
+        optimizer.step()
+        optimizer.zero_grad()
+        steps += 1
+        tokens += data.tokens
+    return steps, tokens, time.perf_counter() - began
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipe")
     parser.add_argument("overrides", nargs="*", help="data=FOLDER storage=FOLDER …, for all of them")
-    parser.add_argument("--minutes", type=float, default=6)
+    parser.add_argument("--minutes", type=float, default=2)
     parser.add_argument("--try", dest="tried", action="append", default=[], help="overrides under encoder.scratch")
     options = parser.parse_args()
+    shared = materials_of(load_recipe(options.recipe, options.overrides))
     for tried in options.tried or [""]:
-        print(json.dumps(measure(options.recipe, options.overrides, tried, options.minutes)), flush=True)
+        overrides = [*options.overrides, *(f"encoder.scratch.{override}" for override in shlex.split(tried))]
+        found = measure(load_recipe(options.recipe, overrides), shared, options.minutes)
+        print(json.dumps({"tried": tried, **found}), flush=True)
 
 
 if __name__ == "__main__":
