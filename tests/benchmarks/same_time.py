@@ -3,8 +3,8 @@
     python tests/benchmarks/same_time.py jobs/recipes/mini.yaml data=FOLDER --minutes 2 \\
         --try "width=128 layers=4" --try "width=256 layers=6" --try "embeddings=cooccurrence"
 
-What is tried stands under `encoder.scratch` in the recipe. The corpus must be there (`babelray corpus`). Each is trained
-in this process, with all its cores and without Ray; the learning rate rises and falls with the time that is gone, so
+What is tried stands under `encoder.scratch` in the recipe. The corpus must be there (`babelray corpus`). Each is
+trained in this process, on all cores and without Ray; the learning rate rises and falls with the time that is gone, so
 that every encoder ends its training. Prints a line of JSON for each: parameters, megabytes as float16, subwords a
 second, steps, and the MLM loss, retrieval and semantic criterion on held-out sentences at the end. Run it on a machine
 that does nothing else.
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import shlex
 import sys
 import tempfile
@@ -106,6 +107,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=2)
     parser.add_argument("--try", dest="tried", action="append", default=[], help="overrides under encoder.scratch")
     options = parser.parse_args()
+    torch.set_num_threads(os.cpu_count() or 1)
     shared = materials_of(load_recipe(options.recipe, options.overrides))
     for tried in options.tried or [""]:
         overrides = [*options.overrides, *(f"encoder.scratch.{override}" for override in shlex.split(tried))]
