@@ -29,8 +29,9 @@ def test_links_lead_somewhere(document: Path) -> None:
         assert (document.parent / target).exists(), target
 
 
-RUNNABLE = [line for line in LINES if re.match(r"babelray (?!dashboard|.*--source)", line)]
+RUNNABLE = [line for line in LINES if re.match(r"babelray (?!dashboard|compare|.*--source|.*--model)", line)]
 OF_FILES = [line for line in LINES if re.match("babelray .*--source", line)]
+OF_ENCODERS = [line for line in LINES if re.match("babelray (compare|.*--model)", line)]
 
 
 @pytest.mark.parametrize("line", RUNNABLE)
@@ -82,3 +83,14 @@ def test_every_verb_is_in_the_readme_and_has_a_job_script(babelray) -> None:
     for stage in ("corpus", "encoder", "extract", "align", "pretrain", "evaluate", "report"):
         assert f"`babelray {stage} RECIPE`" in README
         assert (ROOT / "jobs" / f"{stage}.py").exists()
+
+
+def test_commands_that_judge_encoders_run_one_after_the_other(babelray, tiny_encoder: str, tmp_path: Path) -> None:
+    for code in ("de", "en"):
+        (tmp_path / f"de-en.{code}").write_text("the cat\na dog\nmy garden\n")
+    assert len(OF_ENCODERS) == 3
+    for line in OF_ENCODERS:
+        known = line.replace("--model DIR", f"--model {tiny_encoder}").replace("--data DIR", f"--data {tmp_path}")
+        process = babelray(*shlex.split(known)[1:], cwd=tmp_path)
+        assert process.returncode == 0, process.stderr
+    assert "difference" in process.stdout

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from babelray import __version__
 from babelray.errors import BabelrayError
+from babelray.evaluation.task import TaskName
 from babelray.mapping.methods import Method
 
 if TYPE_CHECKING:
@@ -166,7 +167,58 @@ def bli(
 
 
 _stage_command("pretrain", "Train the encoder further, with objectives that bring its languages together.")
-_stage_command("evaluate", "Measure sentence retrieval and word translation, before and after.")
+
+
+@app.command()
+def evaluate(
+    recipe: Annotated[
+        str | None, typer.Argument(metavar="[RECIPE]", help="A YAML file; none if --model and --task are given.")
+    ] = None,
+    overrides: Overrides = None,
+    dry_run: DryRun = False,
+    force: Force = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="DIR", help="An encoder: a folder, a name, or babelray-mini.")
+    ] = None,
+    task: Annotated[TaskName | None, typer.Option(help="What it is judged by.")] = None,
+    data: Annotated[str | None, typer.Option(metavar="PATH", help="The task's data, in their own format.")] = None,
+    out: Annotated[str | None, typer.Option(metavar="DIR", help="Folder for scores and predictions.")] = None,
+) -> None:
+    """Measure the encoders and vectors of a run, before and after; or, without a recipe, one encoder on one task.
+
+    `babelray evaluate --model babelray-mini --task tatoeba --data DIR`
+
+    Settings of a task are given as in a recipe: `layer=7 scoring=csls`. `babelray compare` shows two results side by
+    side.
+    """
+    if model is None and task is None:
+        if recipe is None:
+            raise BabelrayError(
+                "evaluate needs a recipe, or --model, --task and --data", "See babelray evaluate --help."
+            )
+        _run(recipe, overrides, "evaluate", dry_run, force)
+        return
+    from babelray.evaluation.tasks import TASKS
+    from babelray.recipe import configure
+    from babelray.stages.one_task import evaluate_model
+
+    if model is None or task is None or data is None:
+        raise BabelrayError("one task needs --model, --task and --data", "See babelray evaluate --help.")
+    settings = [text for text in (recipe, *(overrides or [])) if text is not None]
+    evaluate_model(model, configure(TASKS[task], {"data": data}, settings), out, console)
+
+
+@app.command()
+def compare(
+    first: Annotated[str, typer.Argument(metavar="RESULT", help="A folder that evaluate --model left.")],
+    second: Annotated[str, typer.Argument(metavar="RESULT", help="Another, of the same task.")],
+) -> None:
+    """Show how two results of a task differ, language by language, and whether that may be chance."""
+    from babelray.stages.one_task import compare_results
+
+    compare_results(first, second, console)
+
+
 _stage_command("report", "Write the HTML report of a run.")
 
 

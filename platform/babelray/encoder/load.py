@@ -62,7 +62,7 @@ def load_encoder(path: str, device: str | None = "cpu", dtype: torch.dtype | Non
     options: dict[str, Any] = {"dtype": dtype or torch.float32, "use_safetensors": True}
     if device is not None:
         options["device_map"] = {"": device}
-    with _explained(path):
+    with _explained(path), _quiet():
         folder = located(path)
         family = AutoModel._model_mapping[type(AutoConfig.from_pretrained(folder))]
         if "add_pooling_layer" in inspect.signature(family.__init__).parameters:
@@ -103,3 +103,18 @@ def _explained(path: str) -> Iterator[None]:
             remedy = "Check the name; where no model hub can be reached, give a local folder."
         first = str(error).strip().splitlines()[0][:200]
         raise DataError(f"cannot load the encoder {path}: {first}", remedy) from error
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what transformers says of weights that an encoder does not need, such as a head's."""
+    from transformers.utils import logging
+
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        logging.enable_progress_bar()

@@ -8,8 +8,6 @@ Shapes: S and T words of both sentences, D width.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from babelray.errors import DataError
@@ -77,8 +75,7 @@ def soft_alignment(
     from babelray.objectives.sinkhorn import sinkhorn_divergence, transport_plan
 
     segmenters = _segmenters(languages)
-    with _quiet():
-        tokenizer, model = load_tokenizer(encoder, masks=False), load_encoder(encoder)
+    tokenizer, model = load_tokenizer(encoder, masks=False), load_encoder(encoder)
     reader = LayerReader(model, [resolve_layer(layer, model.config.num_hidden_layers)])
     (rows, x_SD), (columns, y_TD) = (
         _vectors(reader, tokenizer, text, segmenters[code].tokens(text) if level == "words" else None, pooling)
@@ -89,21 +86,6 @@ def soft_alignment(
     plan_1ST = transport_plan(x_1SD, x_mask_1S, y_1TD, y_mask_1T, blur, p, iterations=ITERATIONS)
     divergence_1 = sinkhorn_divergence(x_1SD, x_mask_1S, y_1TD, y_mask_1T, blur, p, iterations=ITERATIONS)
     return SoftAlignment(rows, columns, plan_1ST[0] * len(rows), divergence_1.item())
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without what transformers says about weights that an encoder does not need."""
-    from transformers.utils import logging
-
-    before = logging.get_verbosity()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
-        logging.enable_progress_bar()
 
 
 def _segmenters(codes: tuple[str, str]) -> dict[str, Segmenter]:

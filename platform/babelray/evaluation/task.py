@@ -1,0 +1,67 @@
+"""What every evaluation task is: a config that names its data and scores an encoder on them; and what comes out."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from babelray.config import Config
+
+if TYPE_CHECKING:
+    from babelray.encoder.text_encoder import TextEncoder
+    from babelray.storage import Place
+
+TaskName = Literal["geometry", "mt-quality", "tatoeba", "word-alignment"]
+PAPER_LAYER = 7
+"""The layer that Hämmerl et al. (2022) and others before them read sentences from."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """Scores by language (or pair of languages) and measure; what the encoder answered, to look at errors."""
+
+    scores: Mapping[str, Mapping[str, float]]
+    predictions: Mapping[str, Any] = field(default_factory=dict)
+
+    def mean(self, measure: str) -> float:
+        """Over languages."""
+        return fmean(values[measure] for values in self.scores.values())
+
+
+class EvaluationTask(Config):
+    """A task: `main` is the measure that stands for it in tables, `columns` those that a table shows."""
+
+    main: ClassVar[str]
+    columns: ClassVar[Mapping[str, str]]
+    """Measures and how they are shown: `%` for shares, `.3f` and the like for others."""
+
+    task: TaskName
+    data: str
+    """Where the data lie: a folder, a file or a pattern, local or on S3."""
+    layer: int | None = None
+    """The layer whose vectors are compared: 7, or the last of an encoder that has fewer; negative numbers count from
+    the last."""
+    batch_tokens: int = Field(8192, ge=64)
+    """Subwords in a batch, padding included."""
+
+    @abstractmethod
+    def sources(self) -> list[Place]:
+        """The files that are read."""
+
+    @abstractmethod
+    def run(self, encoder: TextEncoder) -> Result:
+        """Score an encoder."""
+
+    def score(self, path: str) -> Result:
+        """Score the encoder in a folder, or of a name."""
+        from babelray.encoder.load import load_encoder, load_tokenizer
+        from babelray.encoder.text_encoder import TextEncoder
+
+        model = load_encoder(path)
+        layer = min(PAPER_LAYER, model.config.num_hidden_layers) if self.layer is None else self.layer
+        return self.run(TextEncoder.of(model, load_tokenizer(path, masks=False), layer, self.batch_tokens))

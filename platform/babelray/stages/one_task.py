@@ -1,0 +1,157 @@
+"""One encoder on one task, without a recipe; and two such results side by side.
+
+A result is a folder: `result.json` with the scores by language, the task's settings, and the fingerprints of the
+encoder and the data; `predictions.json` with every answer, so that figures can be computed again and errors looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from babelray.encoder.load import located
+from babelray.errors import DataError
+from babelray.evaluation.significance import paired_permutation
+from babelray.evaluation.tasks import TASKS
+from babelray.stages.artifact import fingerprint, provenance
+from babelray.storage import Place
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from babelray.evaluation.task import EvaluationTask, Result
+
+RESULT, PREDICTIONS = "result.json", "predictions.json"
+SURE = 0.05
+"""A difference with a smaller p-value is marked."""
+
+
+def evaluate_model(model: str, task: EvaluationTask, out: str | None, console: Console) -> Place:
+    """Score an encoder, show the scores, and leave the result in a folder; by default one named by what was judged."""
+    sources = {str(place): place.digest() for place in task.sources()}
+    judged = model_fingerprint(model)
+    key = fingerprint(task=task.identity(), sources=sorted(sources.values()), model=judged)
+    place = Place.parse(out) if out else Place.parse("runs/evaluations") / f"{task.task}-{key}"
+    result = task.score(model)
+    show(result, task, f"{task.task}: {model}", console)
+    (place / PREDICTIONS).write_json(result.predictions)
+    about = {
+        "task": task.task,
+        "settings": task.model_dump(mode="json"),
+        "model": {"path": model, "fingerprint": judged},
+        "sources": sources,
+        "scores": result.scores,
+        "mean": {measure: result.mean(measure) for measure in _shared(result.scores)},
+    }
+    (place / RESULT).write_json(about | provenance())
+    console.print(f"Result: {place}", soft_wrap=True, highlight=False)
+    return place
+
+
+def model_fingerprint(model: str) -> str:
+    """Stands for the weights, the tokenizer and the settings in a folder; a name on a model hub for itself."""
+    place = Place.parse(located(model))
+    if not place.exists():
+        return fingerprint(name=model)
+    return fingerprint(files={name: (place / name).digest() for name in place.files() if not name.endswith(".md")})
+
+
+def _shared(scores: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """The measures that every language has."""
+    first, *others = scores.values()
+    return [measure for measure in first if all(measure in other for other in others)]
+
+
+def show(result: Result, task: EvaluationTask, title: str, console: Console) -> None:
+    """The scores as a table, a line a language."""
+    from rich.table import Table
+
+    columns = {name: kind for name, kind in task.columns.items() if name in _shared(result.scores)}
+    table = Table("", title=title, title_justify="left", title_style="bold")
+    for name, kind in columns.items():
+        table.add_column(name.replace("_", " ") + (" %" if kind == "%" else ""), justify="right")
+    for language, values in result.scores.items():
+        table.add_row(language, *(shown(values[name], kind) for name, kind in columns.items()))
+    if len(result.scores) > 1:
+        table.add_section()
+        means = [shown(result.mean(name), kind) for name, kind in columns.items()]
+        table.add_row("mean", *means, style="bold")
+    console.print(table)
+
+
+def shown(value: float, kind: str) -> str:
+    """A value as a table has it.
+
+    >>> shown(0.1234, "%"), shown(0.1234, ".3f")
+    ('12.3', '0.123')
+    """
+    return f"{100 * value:.1f}" if kind == "%" else format(value, kind)
+
+
+def compare_results(first: str, second: str, console: Console) -> None:
+    """The main measure of two results of a task by language, and their difference; those that are sure are marked."""
+    from rich.table import Table
+
+    results = [_load(path) for path in (first, second)]
+    tasks = [result["task"] for result in results]
+    if tasks[0] != tasks[1]:
+        raise DataError(f"{first} is of {tasks[0]}, {second} of {tasks[1]}", "Compare results of one task.")
+    if sorted(results[0]["sources"].values()) != sorted(results[1]["sources"].values()):
+        console.print("[yellow]The two were measured on different data.[/]")
+    kind = TASKS[tasks[0]]
+    languages = [code for code in results[0]["scores"] if code in results[1]["scores"]]
+    if not languages:
+        raise DataError("the two results have no language in common", "Compare results on the same languages.")
+    rows = {c: tuple(result["scores"][c][kind.main] for result in results) for c in languages}
+    hits = [_hits(path, languages) for path in (first, second)]
+    form = kind.columns[kind.main]
+    table = Table("", title=f"{tasks[0]}: {kind.main}", title_justify="left", title_style="bold")
+    for name in ("first", "second", "difference", "p"):
+        table.add_column(name, justify="right")
+    for code, (a, b) in rows.items():
+        table.add_row(code, shown(a, form), shown(b, form), _signed(b - a, form), _p(hits, code))
+    table.add_section()
+    means = [fmean(values) for values in zip(*rows.values(), strict=True)]
+    table.add_row(
+        "mean", *(shown(m, form) for m in means), _signed(means[1] - means[0], form), _p(hits, None), style="bold"
+    )
+    console.print(table)
+    if all(hits):
+        console.print(f"p: paired permutation test over sentences; bold below {SURE}", style="dim", highlight=False)
+
+
+def _load(path: str) -> dict[str, Any]:
+    place = Place.parse(path) / RESULT
+    if not place.exists():
+        raise DataError(f"{path} is not a result: there is no {RESULT}", "`babelray evaluate --model` leaves one.")
+    return place.read_json()
+
+
+def _hits(path: str, languages: list[str]) -> dict[str, list[float]]:
+    """Of each language whether each sentence was answered right, both directions averaged; empty if not known."""
+    answers = (Place.parse(path) / PREDICTIONS).read_json()
+    if not all(isinstance(answers.get(code), dict) and "to_hub" in answers[code] for code in languages):
+        return {}
+    return {
+        code: [fmean(pair) for pair in zip(*(side["hits"] for side in answers[code].values()), strict=True)]
+        for code in languages
+    }
+
+
+def _p(hits: list[dict[str, list[float]]], code: str | None) -> str:
+    """The p-value of a language's difference, or of the mean's; empty if there are no answers to test."""
+    if not all(hits):
+        return ""
+    sides = [some if code is None else some[code] for some in hits]
+    if any(len(hits[0][c]) != len(hits[1][c]) for c in ([code] if code else hits[0])):
+        return ""
+    p = paired_permutation(sides[0], sides[1]).p
+    text = "< 0.001" if p < 0.001 else f"{p:.3f}"
+    return f"[bold]{text}[/]" if p < SURE else text
+
+
+def _signed(difference: float, kind: str) -> str:
+    colour = "green" if difference > 0 else "red" if difference < 0 else "default"
+    text = shown(difference, kind)
+    return f"[{colour}]{'+' if difference > 0 else ''}{text}[/]"

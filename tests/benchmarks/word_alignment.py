@@ -1,0 +1,120 @@
+"""How fast and how well an encoder aligns words, against simalign. Prints one line of JSON for each measurement.
+
+    python tests/benchmarks/word_alignment.py --encoder DIR --data FOLDER
+
+FOLDER holds gold data as `name.src-tgt` (`source ||| target`) and `name.gold` (links, which count from 1 unless
+`--zero-based`). If simalign is installed (`pip install simalign==0.4 networkx`), it aligns the same sentence pairs with
+the same encoder at the same layer, each method for itself, and the line says how many pairs come out otherwise.
+`itermax` is the paper's, `itermax-package` stops early as simalign's own does. `--pairs` takes only the first of each
+file, since the package's `match` needs a second for a long pair; 0 takes all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "platform"))
+
+import torch
+from transformers import AutoConfig
+from transformers.utils import logging as transformers_logging
+
+from babelray.encoder.load import resolve_layer
+from babelray.encoder.text_encoder import TextEncoder
+from babelray.evaluation.word_alignment import GoldPair, align_pairs, alignment_scores, itermax, read_pharaoh
+from babelray.lexicon.word_alignment import Links
+from babelray.storage import Place
+
+try:
+    from simalign import SentenceAligner
+except ImportError:
+    SentenceAligner = None
+
+TURNS = 3
+LEVELS = {"subwords": "bpe", "words": "word"}
+METHODS: dict[str, Any] = {
+    "argmax": ("argmax", "a", "inter"),
+    "itermax": ("itermax", "i", "itermax"),
+    "itermax-package": (partial(itermax, as_package=True), "i", "itermax"),
+    "match": ("match", "m", "mwmf"),
+}
+"""Of each method ours, simalign's letter and simalign's name."""
+
+
+def timed(align: Callable[[], list[Links]], turns: int) -> tuple[list[Links], float]:
+    """What it gives, and the median of the seconds that it takes."""
+    seconds = []
+    for _ in range(turns):
+        start = time.perf_counter()
+        found = align()
+        seconds.append(time.perf_counter() - start)
+    return found, median(seconds)
+
+
+def package(theirs: Any, gold: list[GoldPair], letter: str, name: str) -> list[Links]:
+    theirs.matching_methods = {"a": ["inter"], "i": ["itermax"], "m": ["mwmf"]}[letter]
+    return [theirs.get_word_aligns(pair.source, pair.target)[name] for pair in gold]
+
+
+def measurements(arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
+    layer = resolve_layer(arguments.layer, AutoConfig.from_pretrained(arguments.encoder).num_hidden_layers)
+    encoder = TextEncoder.open(arguments.encoder, layer)
+    files = {
+        file.stem: read_pharaoh(
+            Place.parse(file), Place.parse(file.with_suffix(".gold")), one_based=not arguments.zero_based
+        )[: arguments.pairs or None]
+        for file in sorted(Path(arguments.data).glob("*.src-tgt"))
+    }
+    for level, token_type in LEVELS.items():
+        theirs = SentenceAligner and SentenceAligner(arguments.encoder, token_type=token_type, layer=layer)
+        for name, gold in files.items():
+            pairs = [(pair.source, pair.target) for pair in gold]
+            for method, (ours, letter, key) in METHODS.items():
+                align_pairs(encoder, pairs[:8], ours, level)
+                found, seconds = timed(lambda: align_pairs(encoder, pairs, ours, level).links, arguments.turns)  # noqa: B023
+                line = {
+                    "benchmark": "word alignment",
+                    "data": name,
+                    "level": level,
+                    "method": method,
+                    "layer": layer,
+                    "pairs": len(pairs),
+                    "threads": torch.get_num_threads(),
+                    "aer": round(alignment_scores(found, gold)["aer"], 4),
+                    "pairs_per_second": round(len(pairs) / seconds, 1),
+                }
+                if theirs:
+                    package(theirs, gold[:8], letter, key)
+                    expected, their_seconds = timed(partial(package, theirs, gold, letter, key), arguments.turns)
+                    different = sum(a != b for a, b in zip(found, expected, strict=True))
+                    line |= {
+                        "simalign_aer": round(alignment_scores(expected, gold)["aer"], 4),
+                        "simalign_pairs_per_second": round(len(pairs) / their_seconds, 1),
+                        "times_as_fast": round(their_seconds / seconds, 1),
+                        "same": not different,
+                        "different_pairs": different,
+                    }
+                yield line
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--encoder", required=True)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--layer", type=int, default=-1)
+    parser.add_argument("--pairs", type=int, default=100)
+    parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument("--zero-based", action="store_true")
+    logging.disable(logging.INFO)
+    transformers_logging.set_verbosity_error()
+    for measurement in measurements(parser.parse_args()):
+        print(json.dumps(measurement), flush=True)
