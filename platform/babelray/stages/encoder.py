@@ -42,7 +42,7 @@ class EncoderStage(Stage[Settings]):
         path = settings.encoder.path and located(settings.encoder.path)
         if path is None or not (path.startswith("s3://") or os.path.isdir(path)):
             return []
-        return [Place.parse(path) / name for name in Place.parse(path).files()]
+        return [Place.parse(path) / name for name in Place.parse(path).files() if not name.endswith(".md")]
 
     def run(self, job: Job[Settings]) -> dict[str, Any]:
         settings = job.settings

@@ -33,7 +33,8 @@ def evaluate_model(model: str, task: EvaluationTask, out: str | None, console: C
     judged = model_fingerprint(model)
     key = fingerprint(task=task.identity(), sources=sorted(sources.values()), model=judged)
     place = Place.parse(out) if out else Place.parse("runs/evaluations") / f"{task.task}-{key}"
-    result = task.score(model)
+    with console.status(f"{task.task}: {model}"):
+        result = task.score(model)
     show(result, task, f"{task.task}: {model}", console)
     (place / PREDICTIONS).write_json(result.predictions)
     about = {
