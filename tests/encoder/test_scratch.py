@@ -60,3 +60,10 @@ def test_subwords_that_keep_the_same_company_start_near_each_other() -> None:
     normal = torch.nn.functional.normalize(vectors)
     assert ((normal[:60] @ normal[60:120].T).argmax(1) == torch.arange(60)).float().mean() > 0.9
     assert torch.equal(vectors, cooccurrence_embeddings(contexts, vocabulary=122, width=64, seed=1))
+
+
+def test_text_is_normalised_as_when_the_vocabulary_was_learned() -> None:
+    """Persian's half-space (U+200C) is a space to SentencePiece: no text may have it as bytes."""
+    tokenizer = train_tokenizer(["می روم به خانه ی ما", *SENTENCES] * 5, 400, 64, byte_fallback=True)
+    assert tokenizer.tokenize("می\u200cروم") == tokenizer.tokenize("می روم")
+    assert tokenizer.tokenize("ｃａｔ  ") == tokenizer.tokenize("cat")

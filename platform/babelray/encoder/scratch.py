@@ -20,6 +20,7 @@ def train_tokenizer(
 ) -> PreTrainedTokenizerFast:
     """A SentencePiece unigram model over the texts, as a fast tokenizer with XLM-R's special tokens."""
     import sentencepiece
+    from sentencepiece import sentencepiece_model_pb2
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
@@ -44,8 +45,11 @@ def train_tokenizer(
     pieces = [(processor.id_to_piece(i), processor.get_score(i)) for i in range(processor.get_piece_size())]
     known = [*zip(special, [0.0] * 4, strict=True), *pieces[4:], ("<mask>", 0.0)]
     tokenizer = Tokenizer(models.Unigram(known, unk_id=3, byte_fallback=byte_fallback))
+    # What SentencePiece itself did to the texts: NFKC, and invisible characters such as Persian's half-spaces.
+    learned = sentencepiece_model_pb2.ModelProto.FromString(written.getvalue())
+    characters = normalizers.Precompiled(learned.normalizer_spec.precompiled_charsmap)
     tokenizer.normalizer = normalizers.Sequence(
-        [normalizers.NFKC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+        [characters, normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
     )
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()])

@@ -116,8 +116,8 @@ def eigenvector_similarity(x_ND: Tensor, y_MD: Tensor, words: int = 10_000, neig
     Despite its name, it is a distance: 0 if the graphs are isomorphic (or only have the same spectrum); the smaller,
     the more alike. Rows are words, the most frequent first; of both the same number is taken, at most `words`.
 
-    Neighbours are found by cosine after centring unit vectors, as in Vulić et al. (2020); one neighbour and 10,000 words
-    are theirs too. The distance grows with the number of words: compare only what was computed with the same.
+    Neighbours are found by cosine after centring unit vectors, as in Vulić et al. (2020); one neighbour and 10,000
+    words are theirs too. The distance grows with the number of words: compare only what was computed with the same.
     """
     _checked(x_ND, "the first space", neighbours + 2)
     _checked(y_MD, "the second space", neighbours + 2)
