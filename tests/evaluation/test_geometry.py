@@ -352,6 +352,7 @@ FINE = torch.tensor([[1.0, 2.0], [0.5, 0.0], [1.0, 1.0]])
             "first space: all vectors are the same",
         ),
         (lambda: eigenvector_similarity(FINE, FINE, neighbours=2), "3 vectors, at least 4"),
+        (lambda: eigenvector_similarity(FINE, FINE, words=2), "2 vectors, at least 3"),
         (lambda: hubness(FINE, FINE, k=3), "k is 3, but a query has 3 vectors"),
         (lambda: hubness(FINE, k=2), "k is 2, but a query has 2 vectors"),
         (lambda: hubness(FINE, NAN, k=1), "the pool: row 1"),

@@ -167,13 +167,13 @@ def test_similarities_are_cosines_from_0_to_1() -> None:
 
 
 def sentence(random: np.random.Generator, width: int = 4) -> Subwords:
-    """Words of up to 3 subwords, at times none, as many spans of one character; a space before each word."""
+    """Words of up to 3 subwords, at times none, each a character; a space before each word; subwords of no character."""
     spans, words, place = [], [], -1
     for _ in range(random.integers(0, 6)):
         start, place = place, place + 1
-        for _ in range(random.integers(0, 4)):
-            spans.append((place, place + 1))
-            place += 1
+        for wide in random.choice([0, 1, 1, 1], random.integers(0, 4)):
+            spans.append((place, place + wide))
+            place += wide
         words.append((start, place))
     vectors = torch.from_numpy(random.normal(size=(len(spans), width))).float()
     return Subwords(
@@ -182,10 +182,10 @@ def sentence(random: np.random.Generator, width: int = 4) -> Subwords:
 
 
 def parts(side: Subwords) -> list[list[int]]:
-    """The subwords of each word."""
+    """The subwords of each word: those that share a character with it."""
     return [
-        [t for t, (a, b) in enumerate(side.spans_T2.tolist()) if a < end and b > start]
-        for start, end in side.words_W2.tolist()
+        [t for t, span in enumerate(side.spans_T2.tolist()) if {*range(*span)} & {*range(*word)}]
+        for word in side.words_W2.tolist()
     ]
 
 

@@ -119,10 +119,11 @@ def eigenvector_similarity(x_ND: Tensor, y_MD: Tensor, words: int = 10_000, neig
     Neighbours are found by cosine after centring unit vectors, as in Vulić et al. (2020); one neighbour and 10,000
     words are theirs too. The distance grows with the number of words: compare only what was computed with the same.
     """
+    count = min(words, len(x_ND), len(y_MD))
+    x_ND, y_MD = x_ND[:count], y_MD[:count]
     _checked(x_ND, "the first space", neighbours + 2)
     _checked(y_MD, "the second space", neighbours + 2)
-    count = min(words, len(x_ND), len(y_MD))
-    spectra = [laplacian_spectrum(_others(_centred(side[:count]), neighbours)) for side in (x_ND, y_MD)]
+    spectra = [laplacian_spectrum(_others(_centred(side_ND), neighbours)) for side_ND in (x_ND, y_MD)]
     k = min(_holding(spectrum, ENERGY) for spectrum in spectra)
     return (spectra[0][:k] - spectra[1][:k]).square().sum().item()
 

@@ -11,7 +11,7 @@ SimAlign (Jalili Sabet et al., 2020, section 2.2) needs no training. With vector
 
 `argmax` is the most precise, `match` links every word of the shorter sentence, `itermax` lies between and may link a
 word twice. What is linked is words, whose vector is the mean of their subwords', or subwords: two words are then
-linked if any of their subwords are, which the paper finds better, and is its default.
+linked if any of their subwords are, which the paper finds better for rare words, and is the package's default.
 
 Alignments are scored against links that annotators were sure of (S) or found possible (P, which holds S too) by the
 alignment error rate of Och and Ney (2003, section 5):
@@ -60,6 +60,8 @@ Method = Literal["argmax", "itermax", "match"]
 Aligner = Callable[["Tensor"], "Tensor"]
 """Similarities (B, S, T), which are zero where a sentence is over, into links (B, S, T)."""
 Tokens = Sequence[str]
+_Marked = tuple[int, int, bool]
+"""A link, and whether it is sure."""
 
 PAIRS = 1024
 """Sentence pairs whose vectors are in memory at once."""
@@ -323,7 +325,9 @@ def read_pharaoh(sentences: Place, alignments: Place, one_based: bool = False) -
         if len(sides) != 2 or not all(sides):
             raise DataError(f"{place}: not a sentence and its translation", "A line is `source ||| target`.")
         marked = [_pharaoh_link(where, link, one_based) for link in row.split()]
-        gold.append(_gold_pair(where, sides[0], sides[1], marked, one_based))
+        for i, j, _ in marked:
+            _check_positions(where, i, j, sides, first=int(one_based))
+        gold.append(_gold_pair(sides, marked))
     return gold
 
 
@@ -339,21 +343,17 @@ def read_naacl(source: Place, target: Place, alignments: Place) -> list[GoldPair
         for number, (where, _) in here.items():
             if number not in there:
                 raise DataError(f"{where}: sentence {number} is not in {other}", "Give both files the same sentences.")
-    gold = {
-        number: GoldPair(tokens, targets[number][1], frozenset(), frozenset())
-        for number, (_, tokens) in sources.items()
-    }
+    marked: dict[int, list[_Marked]] = {number: [] for number in sources}
     for where, line in _lines(alignments):
         if not line.strip():
             continue
         number, i, j, is_sure = _naacl_link(where, line)
-        if number not in gold:
+        if number not in marked:
             raise DataError(f"{where}: sentence {number} is not in {source}", "Check that the files belong together.")
         if i >= 0 and j >= 0:
-            more = _gold_pair(where, gold[number].source, gold[number].target, [(i, j, is_sure)], one_based=True)
-            sure, possible = gold[number].sure | more.sure, gold[number].possible | more.possible
-            gold[number] = gold[number]._replace(sure=sure, possible=possible)
-    return list(gold.values())
+            _check_positions(where, i, j, [sources[number][1], targets[number][1]], first=1)
+            marked[number].append((i, j, is_sure))
+    return [_gold_pair([sources[number][1], targets[number][1]], links) for number, links in marked.items()]
 
 
 def _lines(place: Place) -> Iterator[tuple[str, str]]:
@@ -369,29 +369,25 @@ def _tokens(text: str) -> list[str]:
     return re.findall(r"[^ \t]+", text)
 
 
-def _pharaoh_link(where: str, link: str, one_based: bool) -> tuple[int, int, bool]:
-    found = re.fullmatch("([0-9]+)([-?p])([0-9]+)", link, re.ASCII)
+def _pharaoh_link(where: str, link: str, one_based: bool) -> _Marked:
+    found = re.fullmatch("([0-9]+)([-?p])([0-9]+)", link)
     if not found:
         problem = f"{where}: {link!r} is not a link"
         raise DataError(problem, "Links are `3-4`, or `3?4` or `3p4` if they are only possible, separated by spaces.")
     return int(found[1]) - one_based, int(found[3]) - one_based, found[2] == "-"
 
 
-def _gold_pair(
-    where: str, source: list[str], target: list[str], marked: Iterable[tuple[int, int, bool]], one_based: bool
-) -> GoldPair:
-    sure, possible = set(), set()
-    for i, j, is_sure in marked:
-        for side, tokens, position in (("source", source, i), ("target", target, j)):
-            if not 0 <= position < len(tokens):
-                first = int(one_based)
-                problem = f"{where}: there is no token {position + first} in the {side} sentence"
-                remedy = f"Its {len(tokens)} tokens are counted from {first}; does the file count from {1 - first}?"
-                raise DataError(problem, remedy)
-        possible.add((i, j))
-        if is_sure:
-            sure.add((i, j))
-    return GoldPair(source, target, frozenset(sure), frozenset(possible))
+def _check_positions(where: str, i: int, j: int, sides: Sequence[list[str]], first: int) -> None:
+    for name, position, tokens in zip(("source", "target"), (i, j), sides, strict=True):
+        if not 0 <= position < len(tokens):
+            problem = f"{where}: there is no token {position + first} in the {name} sentence"
+            remedy = f"Its {len(tokens)} tokens are counted from {first}; does the file count from {1 - first}?"
+            raise DataError(problem, remedy)
+
+
+def _gold_pair(sides: Sequence[list[str]], marked: Sequence[_Marked]) -> GoldPair:
+    sure = frozenset((i, j) for i, j, is_sure in marked if is_sure)
+    return GoldPair(sides[0], sides[1], sure, frozenset((i, j) for i, j, _ in marked))
 
 
 def _naacl_sentences(place: Place) -> dict[int, tuple[str, list[str]]]:
