@@ -167,7 +167,7 @@ def test_similarities_are_cosines_from_0_to_1() -> None:
 
 
 def sentence(random: np.random.Generator, width: int = 4) -> Subwords:
-    """Words of up to 3 subwords, at times none, each a character; a space before each word; subwords of no character."""
+    """Words of up to 3 subwords, at times none, each a character, after a space; subwords of no character."""
     spans, words, place = [], [], -1
     for _ in range(random.integers(0, 6)):
         start, place = place, place + 1
