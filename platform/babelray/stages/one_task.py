@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from babelray.encoder.load import located
 from babelray.errors import DataError
-from babelray.evaluation.significance import paired_permutation
+from babelray.evaluation.significance import over_rows, paired_permutation
 from babelray.evaluation.tasks import TASKS
 from babelray.stages.artifact import fingerprint, provenance
 from babelray.storage import Place
@@ -144,10 +144,14 @@ def _p(hits: list[dict[str, list[float]]], code: str | None) -> str:
     """The p-value of a language's difference, or of the mean's; empty if there are no answers to test."""
     if not all(hits):
         return ""
-    sides = [some if code is None else some[code] for some in hits]
     if any(len(hits[0][c]) != len(hits[1][c]) for c in ([code] if code else hits[0])):
         return ""
-    p = paired_permutation(sides[0], sides[1]).p
+    if code is not None:
+        p = paired_permutation(hits[0][code], hits[1][code]).p
+    elif len({len(some) for some in hits[0].values()}) == 1:  # the same sentences in every language, for all we know
+        p = paired_permutation(over_rows(hits[0]), over_rows(hits[1])).p
+    else:
+        p = paired_permutation(hits[0], hits[1]).p
     text = "< 0.001" if p < 0.001 else f"{p:.3f}"
     return f"[bold]{text}[/]" if p < SURE else text
 
