@@ -21,7 +21,7 @@ if RAY_AUTH_TOKEN= RAY_AUTH_TOKEN_PATH=/dev/null RAY_AUTH_MODE=disabled ray job 
     echo 'a job could be listed without the token'; exit 3
 fi
 ray job submit --working-dir . -- python jobs/extract.py jobs/recipes/quickstart.yaml \
-    storage="$SCRATCH/runs" 'languages=[en, sw]' encoder.scratch.training.steps=2
+    storage="$SCRATCH/runs" 'languages=[en, sw]'
 """
 
 
@@ -57,11 +57,11 @@ def test_a_job_script_extracts_vectors_on_a_running_cluster(tmp_path: Path, ray_
 
 
 def test_the_upload_is_small() -> None:
-    """What .rayignore lets through: the code, the recipes and the starter corpus."""
+    """What .rayignore lets through: the code, the recipes, the starter corpus, and the encoder that is shipped."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
         "\n"
     )
     ignored = [line.rstrip("/") for line in (ROOT / ".rayignore").read_text().splitlines()]
     sent = [ROOT / name for name in listed if name and name.split("/")[0] not in ignored]
-    assert sum(path.stat().st_size for path in sent if path.exists()) < 8_000_000
+    assert sum(path.stat().st_size for path in sent if path.exists()) < 26_000_000
     assert {".git", ".venv", "runs", "tests"} <= set(ignored)
