@@ -4,7 +4,8 @@
 
 FOLDER holds gold data as `name.src-tgt` (`source ||| target`) and `name.gold` (links, which count from 1 unless
 `--zero-based`). If simalign is installed (`pip install simalign==0.4 networkx`), it aligns the same sentence pairs with
-the same encoder at the same layer, each method for itself, and the line says how many pairs come out otherwise.
+the same encoder at the same layer, each method for itself, and the line says how many pairs come out otherwise, and on
+how many simalign fails.
 `itermax` is the paper's, `itermax-package` stops early as simalign's own does. `--pairs` takes so many of each file,
 spread over it, since the package's `match` needs a second for a long pair; 0 takes all. On a machine that has other
 work to do, compare the seconds of processor time.
@@ -49,6 +50,8 @@ METHODS: dict[str, Any] = {
     "match": ("match", "m", "mwmf"),
 }
 """Of each method ours, simalign's letter and simalign's name."""
+FAILED: Links = [(-1, -1)]
+"""Stands for the links of a pair that simalign fails on; it is no link of any gold pair."""
 
 
 def timed(align: Callable[[], list[Links]], turns: int) -> tuple[list[Links], float, float]:
@@ -72,7 +75,13 @@ def align(encoder: TextEncoder, pairs: list[tuple[list[str], list[str]]], method
 
 def package(theirs: Any, gold: list[GoldPair], letter: str, name: str) -> list[Links]:
     theirs.matching_methods = {"a": ["inter"], "i": ["itermax"], "m": ["mwmf"]}[letter]
-    return [theirs.get_word_aligns(pair.source, pair.target)[name] for pair in gold]
+    found = []
+    for pair in gold:
+        try:
+            found.append(theirs.get_word_aligns(pair.source, pair.target)[name])
+        except (ValueError, IndexError):  # a word without subwords, a sentence that is too long
+            found.append(FAILED)
+    return found
 
 
 def measurements(arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
@@ -106,7 +115,7 @@ def measurements(arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
                     expected, their_seconds, their_busy = timed(
                         partial(package, theirs, gold, letter, key), arguments.turns
                     )
-                    different = sum(a != b for a, b in zip(found, expected, strict=True))
+                    different = sum(a != b for a, b in zip(found, expected, strict=True) if b is not FAILED)
                     line |= {
                         "simalign_aer": round(alignment_scores(expected, gold)["aer"], 4),
                         "simalign_pairs_per_second": round(len(pairs) / their_seconds, 1),
@@ -114,6 +123,7 @@ def measurements(arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
                         "times_less_processor_time": round(their_busy / busy, 1),
                         "same": not different,
                         "different_pairs": different,
+                        "simalign_failed_pairs": sum(links is FAILED for links in expected),
                     }
                 yield line
 

@@ -26,7 +26,8 @@ Where we differ from the package simalign (0.4):
 - It cuts every word into subwords once more by itself to find out which belong to it. We give the text as a whole and
   go by characters. That is the same for SentencePiece and WordPiece, and right also for byte-level BPE, where a word
   alone is cut otherwise than one after a space.
-- A sentence too long for the encoder it cuts off without a word, or, for words, fails. We count the words (`unread`).
+- A sentence too long for the encoder it cuts off without saying so. At the level of words it fails on it, as on a word
+  that has no subword (a Japanese space). We count the words that are not read (`unread`).
 - It keeps similarities in single precision, where the vectors of a narrow space tie; we keep them in double precision.
 
 Shapes: B sentence pairs; S and T units, that is words or subwords, of source and target; of one side W words and T
@@ -65,8 +66,8 @@ _Marked = tuple[int, int, bool]
 
 PAIRS = 1024
 """Sentence pairs whose vectors are in memory at once."""
-BATCH_SUBWORDS = 8192
-"""Subwords of a batch to align, with their padding."""
+BATCH_SUBWORDS = 2048
+"""Subwords of a batch to align, with their padding: few enough that similarities stay in the cache."""
 
 
 class GoldPair(NamedTuple):
