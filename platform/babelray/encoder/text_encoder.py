@@ -28,7 +28,7 @@ class TextEncoder:
 
     >>> encoder = TextEncoder.open("babelray-mini")                           # doctest: +SKIP
     >>> encoder.sentences(["A dog barks.", "Ein Hund bellt."]).shape          # doctest: +SKIP
-    torch.Size([2, 256])
+    torch.Size([2, 192])
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
@@ -209,7 +209,6 @@ class Geometry(ParallelData):
         return Result(scores)
 
 
-AnyTask = Annotated[Geometry | MtQuality | Tatoeba | WordAlignment, Field(discriminator="task")]
 TASKS: dict[TaskName, type[EvaluationTask]] = {
     "geometry": Geometry,
     "mt-quality": MtQuality,

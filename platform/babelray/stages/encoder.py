@@ -81,6 +81,7 @@ def _as_it_is(path: str) -> Any:
 def _make(settings: Settings, corpus: Place, start: Place) -> None:
     """A tokenizer trained on the corpus, and an encoder of random weights that fits it."""
     from babelray.encoder.scratch import cooccurrence_embeddings, random_encoder, train_tokenizer
+    from babelray.training.materials import is_kept_back
 
     scratch = settings.encoder.scratch
     assert scratch is not None
@@ -91,7 +92,8 @@ def _make(settings: Settings, corpus: Place, start: Place) -> None:
     tokenizer = train_tokenizer(texts, scratch.vocabulary, scratch.max_tokens, scratch.byte_fallback)
     model = random_encoder(scratch, len(tokenizer), settings.seed)
     if scratch.embeddings == "cooccurrence":
-        contexts = _contexts(tokenizer, texts, pairs)
+        seen = [text for text in texts if not is_kept_back(text, _held_out(settings))]
+        contexts = _contexts(tokenizer, seen, pairs)
         found_VD = cooccurrence_embeddings(contexts, len(tokenizer), scratch.width, settings.seed)
         model.get_input_embeddings().weight.data.copy_(found_VD * model.config.initializer_range)
     with start.local_output() as folder:
@@ -104,11 +106,16 @@ def _pairs(settings: Settings, corpus: Place, code: str) -> list[tuple[str, str]
     from babelray.lexicon.pairs import read_pairs
     from babelray.training.materials import is_kept_back
 
-    assert settings.encoder.scratch is not None
-    validation = settings.encoder.scratch.training.validation
-    share = validation.held_out if validation else 0.0
+    share = _held_out(settings)
     pairs = read_pairs(corpus / "parallel" / f"{code}-{settings.hub}", "train")
     return [(pair.source, pair.target) for pair in pairs if not is_kept_back(pair.target, share)]
+
+
+def _held_out(settings: Settings) -> float:
+    """The share of sentences that training measures with."""
+    assert settings.encoder.scratch is not None
+    validation = settings.encoder.scratch.training.validation
+    return validation.held_out if validation else 0.0
 
 
 def _sample(settings: Settings, corpus: Place, pairs: dict[str, list[tuple[str, str]]]) -> list[str]:
