@@ -5,7 +5,7 @@ from conftest import ROOT
 
 
 def loaded_by(code: str) -> set[str]:
-    script = f"import sys, time; start = time.perf_counter(); {code}; print(time.perf_counter() - start, *sys.modules)"
+    script = f"import sys, time; start = time.process_time(); {code}; print(time.process_time() - start, *sys.modules)"
     result = subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,
@@ -14,7 +14,7 @@ def loaded_by(code: str) -> set[str]:
         env={"PYTHONPATH": f"{ROOT}/platform"},
     )
     seconds, *modules = result.stdout.split()
-    assert float(seconds) < 1.5, "the target is 0.5 s; a busy machine gets some room"
+    assert float(seconds) < 1.0, "the target is 0.5 s; a slow machine gets some room"
     return set(modules)
 
 

@@ -62,7 +62,7 @@ def _options(
 
 @app.command()
 def run(recipe: RecipePath, overrides: Overrides = None, dry_run: DryRun = False, force: Force = None) -> None:
-    """Run a whole recipe: corpus, encoder, extract, align, pretrain, evaluate, report.
+    """Run a whole recipe: corpus, encoder, extract, align, expose, pretrain, evaluate, report, as far as it has them.
 
     Stages that are complete are kept; an interrupted one goes on from its last checkpoint. A recipe with `variants`
     trains and compares one encoder for each of them and each seed.
@@ -166,6 +166,7 @@ def bli(
     bli_of_files(source, target, test, console, limit, inverted_softmax)
 
 
+_stage_command("expose", "Tune the encoder on dictionary entries, and mix its vectors of words with static ones.")
 _stage_command("pretrain", "Train the encoder further, with objectives that bring its languages together.")
 
 
@@ -198,7 +199,7 @@ def evaluate(
             )
         _run(recipe, overrides, "evaluate", dry_run, force)
         return
-    from babelray.evaluation.tasks import TASKS
+    from babelray.evaluation.catalogue import TASKS
     from babelray.recipe import configure
     from babelray.stages.one_task import evaluate_model
 
@@ -210,13 +211,22 @@ def evaluate(
 
 @app.command()
 def compare(
-    first: Annotated[str, typer.Argument(metavar="RESULT", help="A folder that evaluate --model left.")],
-    second: Annotated[str, typer.Argument(metavar="RESULT", help="Another, of the same task.")],
+    results: Annotated[
+        list[str], typer.Argument(metavar="RESULT RESULT...", help="Folders that evaluate --model left, of one task.")
+    ],
 ) -> None:
-    """Show how two results of a task differ, language by language, and whether that may be chance."""
-    from babelray.stages.one_task import compare_results
+    """Show how two results of a task differ, language by language, and whether that may be chance.
 
-    compare_results(first, second, console)
+    More than two are ranked, with a mark on those that are not significantly worse than the best.
+    """
+    from babelray.stages.one_task import compare_results, rank_results
+
+    if len(results) < 2:
+        raise BabelrayError("compare needs at least two results", "babelray compare BEFORE AFTER")
+    if len(results) == 2:
+        compare_results(results[0], results[1], console)
+    else:
+        rank_results(results, console)
 
 
 _stage_command("report", "Write the HTML report of a run.")
@@ -237,6 +247,8 @@ def _run(path: str, overrides: list[str] | None, until: str | None, dry_run: boo
     done = pipeline.run(recipe, console, until, force)
     if until == "align":
         _show_alignment(recipe, done["align"])
+    if "expose" in done:
+        _show_exposure(recipe, done["expose"])
     if "evaluate" in done:
         _show_scores(recipe, done)
     if "report" in done:
@@ -296,6 +308,14 @@ def _show_alignment(recipe: Recipe, artifact: Artifact) -> None:
     console.print(table)
 
 
+def _show_exposure(recipe: Recipe, artifact: Artifact) -> None:
+    from rich.markdown import Markdown
+
+    console.print(f"\n[bold]{recipe.name}: word translation, P@1 %[/]")
+    console.print(Markdown((artifact.place / "exposure.md").read_text()))
+    console.print(f"\nExposure:  {artifact.place / 'exposure.html'}", soft_wrap=True, highlight=False)
+
+
 def _show_comparison(artifact: Artifact) -> None:
     from rich.markdown import Markdown
 
@@ -339,6 +359,31 @@ def _show_scores(recipe: Recipe, done: dict[str, Artifact]) -> None:
         style="dim",
         highlight=False,
     )
+    if (judged := done["evaluate"].place / "tasks.json").exists():
+        _show_tasks(judged.read_json())
+
+
+def _show_tasks(judged: dict[str, Any]) -> None:
+    """The tasks that the recipe lists: the main measure of each, the mean over languages."""
+    from statistics import fmean
+
+    from rich.table import Table
+
+    from babelray.stages.one_task import shown
+
+    table = Table("task", "measure", title="Tasks, mean over languages", title_justify="left", title_style="bold")
+    for name in ("languages", "before", "after", "p"):
+        table.add_column(name, justify="right")
+    for label, about in judged.items():
+        main, kind = about["main"], about["columns"][about["main"]]
+        results = about["results"]
+        cells = [shown(fmean(values[main] for values in results[when].values()), kind) for when in ("before", "after")]
+        p = about["p"].get("")
+        sure = "" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+        measure = main.replace("_", " ") + (" %" if kind == "%" else "")
+        table.add_row(label, measure, str(len(results["after"])), *cells, sure)
+    console.print()
+    console.print(table)
 
 
 def _change(before: float | None, after: float | None) -> str:

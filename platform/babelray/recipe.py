@@ -23,6 +23,7 @@ from babelray.languages import Language
 from babelray.mapping.config import AlignConfig
 from babelray.text.config import CorpusConfig
 from babelray.training.config import TrainingConfig
+from babelray.training.exposure import ExposeConfig
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 
@@ -50,7 +51,10 @@ class Recipe(Config):
     encoder: EncoderConfig
     extract: ExtractConfig = ExtractConfig()
     align: AlignConfig = AlignConfig()
-    pretrain: TrainingConfig
+    pretrain: TrainingConfig | None = None
+    """Continued pre-training; null: there is none, and then no evaluation and no report either."""
+    expose: ExposeConfig | None = None
+    """Tuning on dictionary entries, and mixing with static vectors; null: there is none."""
     evaluate: EvaluateConfig = EvaluateConfig()
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """What is to be compared: for each variant the values that it changes, by their dotted paths. `babelray run` then
@@ -67,6 +71,8 @@ class Recipe(Config):
 
     @model_validator(mode="after")
     def _variants_are_recipes(self) -> Recipe:
+        if self.variants and self.pretrain is None:
+            raise ValueError("variants are of pretrain, which is not there")
         for name in self.variants:
             if not re.fullmatch(NAME, name):
                 raise ValueError(f"the variant {name!r} needs a name of letters, digits, dots and hyphens")
@@ -242,7 +248,9 @@ def _follow(location: Sequence[int | str], kind: type[BaseModel]) -> tuple[list[
 
 
 def _tags(model: type[BaseModel]) -> tuple[Any, ...]:
-    return typing.get_args(model.model_fields["kind"].annotation) if "kind" in model.model_fields else ()
+    """What tells the members of a union apart: the `kind` of an objective, the `task` of an evaluation."""
+    fields = [model.model_fields[name] for name in ("kind", "task") if name in model.model_fields]
+    return tuple(tag for field in fields for tag in typing.get_args(field.annotation))
 
 
 def _models_in(model: type[BaseModel], field: str) -> list[type[BaseModel]]:

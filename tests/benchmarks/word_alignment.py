@@ -7,8 +7,12 @@ FOLDER holds gold data as `name.src-tgt` (`source ||| target`) and `name.gold` (
 the same encoder at the same layer, each method for itself, and the line says how many pairs come out otherwise, and on
 how many simalign fails.
 `itermax` is the paper's, `itermax-package` stops early as simalign's own does. `--pairs` takes so many of each file,
-spread over it, since the package's `match` needs a second for a long pair; 0 takes all. On a machine that has other
-work to do, compare the seconds of processor time.
+spread over it, since the package's `match` needs a second for a long pair; 0 takes all. `--file`, `--methods` and
+`--levels` measure less.
+
+Both take turns, and the medians count. On a machine that has other work to do, compare the seconds of processor time.
+`forward_share` is what the bare forward pass over the same batches takes of our processor time, `most_possible` how
+many times less than simalign's that is: what we could reach with these batches if all else cost nothing.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "platform"))
 
 import torch
+from torch import Tensor
 from transformers import AutoConfig
 from transformers.utils import logging as transformers_logging
 
@@ -54,15 +59,20 @@ FAILED: Links = [(-1, -1)]
 """Stands for the links of a pair that simalign fails on; it is no link of any gold pair."""
 
 
-def timed(align: Callable[[], list[Links]], turns: int) -> tuple[list[Links], float, float]:
-    """What it gives, and the medians of the seconds that it takes: by the clock, and of processor time."""
-    seconds, busy = [], []
-    for _ in range(turns):
-        start, start_busy = time.perf_counter(), time.process_time()
-        found = align()
-        seconds.append(time.perf_counter() - start)
-        busy.append(time.process_time() - start_busy)
-    return found, median(seconds), median(busy)
+def timed(run: Callable[[], Any]) -> tuple[Any, float, float]:
+    """What it gives, and the seconds that it takes: by the clock, and of processor time."""
+    start, start_busy = time.perf_counter(), time.process_time()
+    found = run()
+    return found, time.perf_counter() - start, time.process_time() - start_busy
+
+
+def by_turns(runs: dict[str, Callable[[], Any]], turns: int) -> dict[str, tuple[Any, float, float]]:
+    """What each gives in the last turn, and the medians of its seconds. A first turn that warms up does not count."""
+    table = [{name: timed(run) for name, run in runs.items()} for _ in range(turns + 1)][1:]
+    return {
+        name: (table[-1][name][0], median(row[name][1] for row in table), median(row[name][2] for row in table))
+        for name in runs
+    }
 
 
 def spread(gold: list[GoldPair], count: int) -> list[GoldPair]:
@@ -71,6 +81,26 @@ def spread(gold: list[GoldPair], count: int) -> list[GoldPair]:
 
 def align(encoder: TextEncoder, pairs: list[tuple[list[str], list[str]]], method: Any, level: Any) -> list[Links]:
     return align_pairs(encoder, pairs, method, level).links
+
+
+def forward_pass(encoder: TextEncoder, pairs: list[tuple[list[str], list[str]]]) -> Callable[[], None]:
+    """The bare forward pass over the batches that the encoder reads of these pairs."""
+    read, batches = encoder.read, list[tuple[Tensor, Tensor]]()
+
+    def note(ids_BT: Tensor, mask_BT: Tensor) -> Tensor:
+        batches.append((ids_BT, mask_BT))
+        return read(ids_BT, mask_BT)
+
+    encoder.read = note
+    align(encoder, pairs, "argmax", "words")
+    encoder.read = read
+
+    def run() -> None:
+        with torch.no_grad():
+            for ids_BT, mask_BT in batches:
+                read(ids_BT, mask_BT)
+
+    return run
 
 
 def package(theirs: Any, gold: list[GoldPair], letter: str, name: str) -> list[Links]:
@@ -88,17 +118,24 @@ def measurements(arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
     layer = resolve_layer(arguments.layer, AutoConfig.from_pretrained(arguments.encoder).num_hidden_layers)
     encoder = TextEncoder.open(arguments.encoder, layer)
     files = {}
-    for file in sorted(Path(arguments.data).glob("*.src-tgt")):
+    for file in sorted(Path(arguments.data).glob(f"{arguments.file}.src-tgt")):
         places = Place.parse(file), Place.parse(file.with_suffix(".gold"))
         files[file.stem] = spread(read_pharaoh(*places, one_based=not arguments.zero_based), arguments.pairs)
-    for level, token_type in LEVELS.items():
-        theirs = SentenceAligner and SentenceAligner(arguments.encoder, token_type=token_type, layer=layer)
+    for level in arguments.levels:
+        theirs = SentenceAligner and SentenceAligner(arguments.encoder, token_type=LEVELS[level], layer=layer)
         for name, gold in files.items():
             pairs = [(pair.source, pair.target) for pair in gold]
-            for method, (ours, letter, key) in METHODS.items():
-                run = partial(align, encoder, pairs, ours, level)
-                run()
-                found, seconds, busy = timed(run, arguments.turns)
+            forward = forward_pass(encoder, pairs)
+            for method in arguments.methods:
+                ours, letter, key = METHODS[method]
+                runs: dict[str, Callable[[], Any]] = {
+                    "ours": partial(align, encoder, pairs, ours, level),
+                    "forward": forward,
+                }
+                if theirs:
+                    runs["simalign"] = partial(package, theirs, gold, letter, key)
+                times = by_turns(runs, arguments.turns)
+                found, seconds, busy = times["ours"]
                 line: dict[str, object] = {
                     "benchmark": "word alignment",
                     "data": name,
@@ -109,18 +146,17 @@ def measurements(arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
                     "threads": torch.get_num_threads(),
                     "aer": round(alignment_scores(found, gold)["aer"], 4),
                     "pairs_per_second": round(len(pairs) / seconds, 1),
+                    "forward_share": round(times["forward"][2] / busy, 3),
                 }
                 if theirs:
-                    package(theirs, gold[:8], letter, key)
-                    expected, their_seconds, their_busy = timed(
-                        partial(package, theirs, gold, letter, key), arguments.turns
-                    )
+                    expected, their_seconds, their_busy = times["simalign"]
                     different = sum(a != b for a, b in zip(found, expected, strict=True) if b is not FAILED)
                     line |= {
                         "simalign_aer": round(alignment_scores(expected, gold)["aer"], 4),
                         "simalign_pairs_per_second": round(len(pairs) / their_seconds, 1),
                         "times_as_fast": round(their_seconds / seconds, 1),
                         "times_less_processor_time": round(their_busy / busy, 1),
+                        "most_possible": round(their_busy / times["forward"][2], 1),
                         "same": not different,
                         "different_pairs": different,
                         "simalign_failed_pairs": sum(links is FAILED for links in expected),
@@ -134,6 +170,9 @@ if __name__ == "__main__":
     parser.add_argument("--data", required=True)
     parser.add_argument("--layer", type=int, default=-1)
     parser.add_argument("--pairs", type=int, default=100)
+    parser.add_argument("--file", default="*", metavar="NAME")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=[*METHODS])
+    parser.add_argument("--levels", nargs="+", choices=LEVELS, default=[*LEVELS])
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--zero-based", action="store_true")
     logging.disable(logging.INFO)

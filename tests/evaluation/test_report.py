@@ -1,8 +1,24 @@
+import json
+import re
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-from babelray.evaluation.report import ReportData, render
+import pytest
+
+from babelray.evaluation import plots
+from babelray.evaluation.report import ReportData, render, training_cost
+from babelray.evaluation.report_tasks import overview, published_table, task_section, task_sections
+from babelray.evaluation.word_map import Box, closeness, spread_out, word_map
 from babelray.languages import LANGUAGES
+from babelray.stages.artifact import Artifact
+from babelray.stages.report import ReportStage, Settings
+from babelray.stages.stage import Job
+from babelray.storage import Place
+from report_materials import full_data
 
 
 def data(name: str = "demo") -> ReportData:
@@ -84,3 +100,246 @@ def test_names_cannot_inject_html() -> None:
 
 def test_the_same_data_give_the_same_page() -> None:
     assert render(data()) == render(data())
+
+
+def cells(html: str) -> list[list[str]]:
+    """The text of a table's rows, the bold parts between stars."""
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", html.replace("<b>", "*").replace("</b>", "*"), re.DOTALL)
+    found = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
+    return [[unescape(re.sub(r"<[^>]+>", "", cell)) for cell in row] for row in found]
+
+
+def about(**changes: Any) -> dict[str, Any]:
+    """A task of three languages, one of which was not measured before."""
+    return {
+        "task": "tatoeba",
+        "settings": {},
+        "main": "mean",
+        "columns": {"sentences": ",.0f", "mean": "%", "mean_margin": ".3f"},
+        "results": {
+            "before": {
+                "de": {"sentences": 1000, "mean": 0.5, "mean_margin": 0.1},
+                "ar": {"sentences": 900, "mean": 0.25, "mean_margin": 0.2},
+            },
+            "after": {
+                "de": {"sentences": 1000, "mean": 0.75, "mean_margin": 0.3},
+                "ar": {"sentences": 900, "mean": 0.2, "mean_margin": 0.2},
+                "th": {"sentences": 548, "mean": 0.9},
+            },
+        },
+        "p": {"": 0.2, "de": 0.0004, "ar": 0.05},
+        **changes,
+    }
+
+
+def test_a_task_has_its_figures_before_and_after_with_marks_where_they_are_sure() -> None:
+    section = task_section("tatoeba", about(), {})
+    own = section.body.split("<details")[0]
+    assert cells(own) == [
+        ["", "both directions, %", "margin", ""],
+        ["code", "language", "before", "after", "change", "p", "before", "after", "sentences"],
+        ["de", "German", "50.0", "75.0", "*+25.0*", "*< 0.001*", "0.100", "0.300", "1,000"],
+        ["ar", "Arabic", "25.0", "20.0", "−5.0", "0.050", "0.200", "0.200", "900"],
+        ["th", "Thai", "", "90.0", "", "", "", "", "548"],
+        ["", "mean", "37.5", "47.5", "+10.0", "0.200", "0.150", "0.250", ""],
+    ], "the mean is that of languages measured both times"
+    assert "Artetxe and Schwenk" in own and "p &lt; 0.05" in own
+    assert "de 50.0 to 75.0; ar 25.0 to 20.0; th 90.0 after" in own
+
+
+def test_a_task_that_is_no_share_has_no_bars_and_without_tests_there_is_no_legend() -> None:
+    values = {"de-en": {"segments": 560, "pearson": 0.4}, "enfr": {"segments": 560, "pearson": -0.25}}
+    shape = {"main": "pearson", "columns": {"segments": ",.0f", "pearson": ".3f"}, "p": {}}
+    body = task_section("wmt", about(task="mt-quality", results={"before": values, "after": values}, **shape), {}).body
+    own = body.split("<details")[0]
+    assert cells(own)[1:4] == [
+        ["code", "language", "before", "after", "change", "segments"],
+        ["de-en", "German – English", "0.400", "0.400", "+0.000", "560"],
+        ["enfr", "English – French", "-0.250", "-0.250", "+0.000", "560"],
+    ]
+    assert "<svg" not in own and "Bold" not in own
+
+
+def test_spreads_over_seeds_stand_beside_their_measure() -> None:
+    values = {"en": {"accuracy": 0.5, "accuracy_spread": 0.0125}}
+    columns = {"accuracy": "%", "accuracy_spread": "%"}
+    given = about(task="classification", main="accuracy", columns=columns, p={}, results=dict.fromkeys(WHEN, values))
+    section = task_section("sib200", given, {})
+    assert cells(section.body.split("<details")[0])[1:] == [
+        ["code", "language", "before", "after", "change"],
+        ["en", "English", "50.0 ± 1.2", "50.0 ± 1.2", "+0.0"],
+    ], "and of one language there is no mean"
+    assert section.title == "Text classification: sib200" and "standard deviation over seeds" in section.body
+
+
+WHEN = ("before", "after")
+
+
+def test_what_is_no_number_counts_as_not_measured() -> None:
+    values = {"de": {"mean": float("nan")}, "ar": {"mean": 0.5}}
+    given = about(columns={"mean": "%"}, p={}, results={"before": values, "after": values})
+    assert cells(task_section("tatoeba", given, {}).body.split("<details")[0])[2:] == [
+        ["de", "German", "", "", ""],
+        ["ar", "Arabic", "50.0", "50.0", "+0.0"],
+        ["", "mean", "50.0", "50.0", "+0.0"],
+    ]
+    nothing = about(columns={"mean": "%"}, p={}, results={"before": {}, "after": {"de": {"mean": float("nan")}}})
+    assert "<svg" not in task_section("tatoeba", nothing, {}).body
+
+
+def test_a_task_that_the_report_has_no_words_for_is_shown_all_the_same() -> None:
+    section = task_section("mine", about(task="new"), {})
+    assert section.title == "new: mine" and "+25.0" in section.body and "Published" not in section.body
+
+
+def test_all_tasks_are_summed_up_and_linked() -> None:
+    section = overview({"tatoeba": about(), "bible": about(p={"": 0.01})})
+    assert cells(section.body)[1:] == [
+        ["Sentence retrieval with the hub", "both directions, %", "2", "37.5", "47.5", "+10.0", "0.200"],
+        ["Sentence retrieval with the hub: bible", "both directions, %", "2", "37.5", "47.5", "*+10.0*", "*0.010*"],
+    ]
+    anchors = re.findall(r'href="#([^"]+)"', section.body)
+    assert anchors == [task_section(label, about(), {}).anchor for label in ("tatoeba", "bible")]
+
+
+def test_published_figures_are_headed_as_such_and_say_with_what_they_were_measured() -> None:
+    table = published_table("tatoeba")
+    assert table.index("not of this run") < table.index("50.35")
+    rows = cells(table)
+    row = ["+ MLM and DCCA with X2S-MA", "XLM-R base", "Tatoeba", "36 with en", "accuracy", "68.06"]
+    assert [*row, "Hämmerl et al. (2022), Table 3"] in rows
+    assert "million sentences of CC100" in table
+    several = [row for row in cells(published_table("classification")) if row[0] == "least squares"]
+    assert [(row[2], row[3], row[5]) for row in several] == [
+        ("Amazon reviews", "de, es, zh", "0.46 / 0.46 / 0.30"),
+        ("Taxi1500", "de, es, zh", "0.14 / 0.26 / 0.24"),
+    ]
+    assert published_table("geometry") == ""
+
+
+def test_published_figures_stand_below_the_first_task_of_a_kind() -> None:
+    few = {"a": about(), "b": about(), "c": about(task="word-alignment", main="mean")}
+    with_papers = ["not of this run" in section.body for section in task_sections(few, {})]
+    assert with_papers == [True, False, True]
+
+
+def test_tokens_are_rate_times_time_between_the_notes() -> None:
+    def row(step: int, seconds: float, rate: float, waiting: float) -> dict[str, Any]:
+        names = ("speed/seconds_per_step", "speed/tokens_per_second", "speed/waiting_for_data")
+        return {"step": step, "values": dict(zip(names, (seconds, rate, waiting), strict=True))}
+
+    rows = [row(10, 2.0, 100.0, 0.5), {"step": 15, "values": {"validation/mlm": 1.0}}, row(30, 1.0, 400.0, 0.0)]
+    # 10 steps of 2 s at 100 tokens a second, then 20 of 1 s at 400
+    assert training_cost(rows) == {"tokens": 10_000.0, "tokens per second": 250.0, "waiting for data, %": 25.0}
+    assert training_cost([{"step": 1, "values": {"loss/mlm": 1.0}}]) == {}
+
+
+def test_cost_shows_memory_only_where_a_manifest_knows_it() -> None:
+    few = replace(data(), scores={}, curves={})
+    assert "peak memory" not in render(few)
+    known = {**few.manifests["corpus"], "metrics": {"peak_memory_bytes": 3 * 2**30}, "seconds": 3725.0}
+    rows = cells(render(replace(few, manifests={"corpus": known, "evaluate": few.manifests["evaluate"]})))
+    assert ["corpus", "1 h 02 min", "3.00"] in rows and ["evaluate", "1.5 s", ""] in rows
+    assert ["all", "1 h 02 min", ""] in rows
+
+
+def test_curves_without_losses_are_no_picture() -> None:
+    rows = [{"step": step, "values": {"gradient_norm": 1.0}} for step in (1, 2)]
+    assert plots.curves(rows, "x") == ""
+    assert "<h2>Training</h2>" not in render(replace(data(), scores={}, curves={"pretrain": rows}))
+
+
+def point(language: str, concept: int, x: float, y: float, word: str = "w") -> dict[str, Any]:
+    return {"language": language, "concept": concept, "word": word, "x": x, "y": y}
+
+
+def test_the_map_joins_translations_and_tells_how_close_they_are() -> None:
+    points = [point("en", 0, 0, 0, "dog"), point("en", 1, 3, 4, "cat"), point("de", 0, 0, 1), point("de", 1, 3, 5)]
+    apart = 1 + 1 + 34**0.5 + 18**0.5  # 0-0, 1-1, across: (0, 0)-(3, 5), (3, 4)-(0, 1)
+    assert closeness(points) == pytest.approx(1 / (apart / 4))
+    svg = word_map(points, {"en": "English", "de": "German"}, [0], "Map")
+    assert svg.count("<title>") == 4 and "<title>dog (English)</title>" in svg
+    assert len(re.findall(r'<path d="M\S+ \S+L\S+ \S+"', svg)) == 2, "a line for each translation"
+    labels = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    assert "dog" in labels and "cat" not in labels and {"English", "German"} <= set(labels)
+    places = [tuple(map(float, found)) for found in re.findall(r"translate\((\S+) (\S+)\)", svg)][:4]
+    (x0, y0), (x1, y1) = places[:2]
+    assert (x1 - x0) / (y0 - y1) == pytest.approx(3 / 4, abs=0.01), "one scale for both directions, y upwards"
+
+
+def test_the_map_of_one_place_is_drawn() -> None:
+    points = [point("en", 0, 1, 1), point("de", 0, 1, 1)]
+    assert "nan" not in word_map(points, {"en": "English", "de": "German"}, [0], "Map")
+
+
+def test_colour_and_marker_tell_every_language_apart() -> None:
+    names = {f"l{i}": f"Language {i}" for i in range(20)}
+    svg = word_map([point(code, 0, i, i) for i, code in enumerate(names)], names, [], "Map")
+    marks = re.findall(r'<path d="([^"]+)" transform="[^"]+" fill="([^"]+)"><title>', svg)
+    assert len(marks) == len(set(marks)) == 20
+
+
+def test_labelled_concepts_lie_far_apart() -> None:
+    points = [point("en", i, x, 0) for i, x in enumerate([0.0, 0.1, 0.2, 5.0, -5.0])]
+    assert sorted(spread_out(points, 3)) == [0, 3, 4] and len(spread_out(points, 9)) == 5
+
+
+def test_labels_do_not_lie_on_each_other() -> None:
+    assert Box(0, 0, 10).meets(Box(9, 11, 5)) and not Box(0, 0, 10).meets(Box(10, 0, 5))
+    words = [point("en", i, i / 100, 0, "a long word") for i in range(30)]
+    svg = word_map([*words, point("en", 99, 3, 3)], {"en": "English"}, list(range(30)), "Map")
+    boxes = [Box(float(x), float(y), 11 * 6.2) for x, y in re.findall(r'<text x="([\d.]+)" y="([\d.]+)">a long', svg)]
+    assert 1 < len(boxes) < 30
+    assert not any(a.meets(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+@pytest.fixture(scope="module")
+def full() -> Page:
+    return Page(render(full_data("a <b> & c")))
+
+
+def test_a_run_with_everything_has_every_section_and_needs_no_network(full: Page) -> None:
+    text = " ".join(full.text)
+    for title in ("All tasks", "Words on a map", "Sentence retrieval between all languages", "Cost", "Word alignment"):
+        assert title in text
+    assert full.addresses == [] and all(full.pictures)
+    assert sum("Words in two dimensions" in picture for picture in full.pictures) == 2
+    assert any("between all languages, per cent" in picture for picture in full.pictures)
+    assert "2,000,000" in text, "tokens: 1,000 steps of half a second, 4,000 a second"
+    assert "Hund" in text and "a <b> & c" in text
+
+
+def test_listed_words_and_labels_cannot_inject_html() -> None:
+    bad = "<script>alert(1)</script>"
+    shown = task_section(bad, about(task=bad), {}).html() + overview({bad: about()}).html()
+    shown += word_map([point("en", 0, 0, 0, bad)], {"en": bad}, [0], bad)
+    assert "<script>" not in shown and "&lt;script&gt;" in shown
+
+
+def run_stage(tmp_path: Path, beside: dict[str, Any]) -> str:
+    """The page of artifacts that hold the smallest data, and these files of the evaluate stage."""
+    few = data()
+    files = {"evaluate/scores.json": few.scores, "corpus/statistics.json": {"text": few.statistics}}
+    files |= {f"evaluate/{name}.json": content for name, content in beside.items()}
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
+    manifest = dict(few.manifests["corpus"])
+    inputs = {stage: Artifact(Place.parse(tmp_path / stage), manifest) for stage in ReportStage.needs}
+    settings = Settings(name="run", hub="en", languages=dict(few.languages))
+    progress = SimpleNamespace(update=lambda *about: None)
+    job = Job(settings, inputs, Place.parse(tmp_path / "out"), progress, lambda *about: None, print)
+    made = ReportStage().run(job)
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert made == {"bytes": len(page.encode())}
+    return page
+
+
+def test_the_stage_shows_what_evaluation_left_and_does_without_the_rest(tmp_path: Path) -> None:
+    points = [point(code, i, i, 0) for code in ("en", "de") for i in range(3)]
+    matrix = {when: {"en": {"de": 0.5}, "de": {"en": 0.25}} for when in WHEN}
+    beside = {"tasks": {"tatoeba": about()}, "retrieval_matrix": matrix, "picture": dict.fromkeys(WHEN, points)}
+    titles = {"tasks": "All tasks", "retrieval_matrix": "Sentence retrieval between", "picture": "Words on a map"}
+    bare, whole = (run_stage(tmp_path / name, files) for name, files in (("bare", {}), ("whole", beside)))
+    for title in titles.values():
+        assert title in whole and title not in bare

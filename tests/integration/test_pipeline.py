@@ -10,6 +10,7 @@ import pytest
 import torch
 import yaml
 
+STAGES = ("corpus", "encoder", "extract", "align", "expose", "pretrain", "evaluate", "report")
 Command = Callable[..., subprocess.CompletedProcess[str]]
 OBJECTIVES = [
     {"kind": "mlm", "batch_size": 4},
@@ -53,8 +54,35 @@ def finished(tmp_path_factory: pytest.TempPathFactory, babelray: Command) -> tup
             "objectives": OBJECTIVES,
             "validation": {"every": 2, "held_out": 0.1, "words": 50},
         },
-        "evaluate": {"layer": -1},
+        "expose": {
+            "epochs": 1,
+            "batch_size": 64,
+            "learning_rate": 1e-3,
+            "hard_negatives": 1,
+            "candidates": 50,
+            "shares": [0, 0.5, 1],
+            "development": "zh",
+        },
+        "evaluate": {
+            "layer": -1,
+            "tasks": [
+                {"task": "tatoeba", "name": "table", "data": str(folder / "table.tsv"), "layer": -1},
+                {
+                    "task": "classification",
+                    "data": str(folder / "table.tsv"),
+                    "where": {"row": [12, 23]},
+                    "train": str(folder / "table.tsv"),
+                    "train_where": {"row": [0, 11]},
+                    "table": {"text": "{lang}", "label": "topic"},
+                    "seeds": [1, 2],
+                    "fine_tuning": {"epochs": 1, "batch_size": 4},
+                },
+                {"task": "mt-quality", "data": str(folder / "absent"), "required": False},
+            ],
+        },
     }
+    table = [f"{row}\t{'ab'[row % 2]}\ta dog {row}\tein Hund {row}\t狗 {row}" for row in range(24)]
+    (folder / "table.tsv").write_text("\n".join(["row\ttopic\ten\tde\tzh", *table]) + "\n")
     path = folder / "small.yaml"
     path.write_text(yaml.safe_dump(recipe))
     process = babelray("run", str(path))
@@ -70,7 +98,7 @@ def artifact(path: Path, stage: str) -> Path:
 def test_every_stage_leaves_a_traced_artifact(finished: tuple[Path, str]) -> None:
     path, _ = finished
     before: dict[str, str] = {}
-    for stage in ("corpus", "encoder", "extract", "align", "pretrain", "evaluate", "report"):
+    for stage in STAGES:
         folder = artifact(path, stage)
         manifest = json.loads((folder / "manifest.json").read_text())
         assert manifest["stage"] == stage and manifest["fingerprint"] == folder.name
@@ -96,6 +124,52 @@ def test_the_scores_are_shown_and_add_up(finished: tuple[Path, str]) -> None:
     assert "German" in output and "Report:" in output and "dashboard" in output
     page = (artifact(path, "report") / "report.html").read_text()
     assert "contrastive-words" in page
+
+
+def test_listed_tasks_are_scored_before_and_after_and_every_answer_is_kept(finished: tuple[Path, str]) -> None:
+    path, output = finished
+    folder = artifact(path, "evaluate")
+    tasks = json.loads((folder / "tasks.json").read_text())
+    assert set(tasks) == {"table", "classification"} and "mt-quality is left out" in output
+    for label, about in tasks.items():
+        for when, scores in about["results"].items():
+            answers = json.loads((folder / "predictions" / f"{label}-{when}.json").read_text())
+            assert set(answers) == set(scores)
+        assert set(about["p"]) == {"", *about["results"]["after"]} and all(0 < p <= 1 for p in about["p"].values())
+    assert set(tasks["classification"]["results"]["after"]) == {"en", "de", "zh"}
+    manifest = json.loads((folder / "manifest.json").read_text())
+    mean = sum(row["mean"] for row in tasks["table"]["results"]["after"].values()) / 2
+    assert manifest["metrics"]["table/after"] == pytest.approx(mean)
+    matrix = json.loads((folder / "retrieval_matrix.json").read_text())["after"]
+    scores = json.loads((folder / "scores.json").read_text())["retrieval"]["after"]
+    assert matrix["de"]["en"] == scores["de"]["to_hub"] and 0 <= matrix["de"]["zh"] <= 1
+    picture = json.loads((folder / "picture.json").read_text())["after"]
+    assert {point["language"] for point in picture} == {"en", "de", "zh"}
+    page = (artifact(path, "report") / "report.html").read_text()
+    assert "classification" in page and "table" in page
+
+
+def test_lexical_knowledge_is_exposed(finished: tuple[Path, str]) -> None:
+    """At λ = 0 the scores are those of the static vectors; the mixed vectors lie in the encoder's space."""
+    from babelray.encoder.lexical import LexicalEncoder
+
+    path, output = finished
+    folder = artifact(path, "expose")
+    grid = json.loads((folder / "grid.json").read_text())
+    aligned = json.loads((artifact(path, "evaluate") / "scores.json").read_text())["bli"]["after"]
+    for code in ("de", "zh"):
+        assert grid[code]["plain"]["0"]["p1"] == pytest.approx(aligned[code]["p1"])
+        assert grid[code]["plain"]["0"] == grid[code]["tuned"]["0"] != grid[code]["tuned"]["1"]
+        encoder = LexicalEncoder.open(str(folder / f"{code}-en"))
+        known = encoder.known[code].words[0]
+        vectors = encoder.words([known, "Dackelwelpe"], code)
+        assert vectors.shape == (2, 32) and torch.allclose(vectors.norm(dim=1), torch.ones(2), atol=1e-5)
+        alone = encoder.encoder.sentences(["Dackelwelpe"], "all")[0]
+        assert torch.allclose(vectors[1], alone / alone.norm(), atol=1e-5)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    best = max(grid["zh"]["tuned"].values(), key=lambda scores: scores["p1"])["p1"]
+    assert grid["zh"]["tuned"][f"{manifest['metrics']['share']:g}"]["p1"] == best
+    assert "word translation, P@1 %" in output and "<svg" in (folder / "exposure.html").read_text()
 
 
 def test_held_out_sentences_were_never_trained_on(finished: tuple[Path, str]) -> None:
@@ -149,7 +223,7 @@ def test_the_model_card_says_what_it_is(finished: tuple[Path, str]) -> None:
 def test_mlflow_has_a_parent_and_a_child_for_each_stage(finished: tuple[Path, str]) -> None:
     with sqlite3.connect(finished[0].parent / "runs/mlflow.db") as database:
         runs = dict(database.execute("select name, status from runs"))
-        assert set(runs) == {"small", "corpus", "encoder", "extract", "align", "pretrain", "evaluate", "report"}
+        assert set(runs) == {"small", *STAGES}
         assert set(runs.values()) == {"FINISHED"}
         names = {name for (name,) in database.execute("select distinct key from metrics")}
         assert {"loss/mlm", "loss/transport", "language/transport/zh", "retrieval/after", "seconds"} <= names
@@ -163,7 +237,7 @@ def test_the_second_run_does_nothing_and_says_so(finished: tuple[Path, str], bab
     path, _ = finished
     before = {p: p.stat().st_mtime_ns for p in (path.parent / "runs").rglob("*") if p.is_file()}
     process = babelray("run", str(path))
-    assert process.returncode == 0 and "all 7 stages are complete, nothing to do" in process.stdout
+    assert process.returncode == 0 and "all 8 stages are complete, nothing to do" in process.stdout
     assert "German" in process.stdout, "the scores are shown again"
     assert {p: p.stat().st_mtime_ns for p in (path.parent / "runs").rglob("*") if p.is_file()} == before
 
@@ -178,7 +252,7 @@ def test_a_damaged_artifact_is_refused_and_force_repairs_it(finished: tuple[Path
     process = babelray("run", str(path), "--force", "report")
     assert process.returncode == 0, process.stderr
     assert page.read_text() == content
-    assert process.stdout.count("complete, kept") == 6
+    assert process.stdout.count("complete, kept") == 7
 
 
 def test_an_empty_corpus_ends_the_run_and_leaves_no_artifact(

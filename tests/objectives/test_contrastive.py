@@ -1,12 +1,13 @@
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from babelray.errors import DataError
 from babelray.lexicon.pairs import write_induced
-from babelray.objectives.contrastive import Contrastive, ContrastiveConfig, ranking_terms
+from babelray.objectives.contrastive import Contrastive, ContrastiveConfig, paper_terms, ranking_terms
 from babelray.storage import Place
 from babelray.training.materials import ArtifactMaterials
 from few_materials import WORDS
@@ -100,18 +101,76 @@ def test_negatives_are_mined_before_training_and_never_mislabelled(materials) ->
     objective = Contrastive(ContrastiveConfig(pairs="words", batch_size=64, hard_negatives=2), materials)
     objective.start(torch.device("cpu"))
     hub = {"cat", "kitty", "dog", "bed"}
-    assert set(objective.hard["de", "Katze"]) == {"dog", "bed"}
-    assert set(objective.hard["de", "Hund"]) < hub - {"dog"} and len(objective.hard["de", "Hund"]) == 2
+    assert set(objective.hard["de", "forth", "Katze"]) == {"dog", "bed"}
+    assert (
+        set(objective.hard["de", "forth", "Hund"]) < hub - {"dog"} and len(objective.hard["de", "forth", "Hund"]) == 2
+    )
     whole = objective.whole(step=0)
     sources, targets = zip(
         *(tuple(side[row] for side in objective.pairs["de"]) for _, row in objective.examples(0)), strict=True
     )
     known = {("Katze", "cat"), ("Katze", "kitty"), ("Kater", "cat"), ("Hund", "dog"), ("Bett", "bed")}
-    negatives = objective._hard(objective.examples(0))
-    assert whole["same"].shape == (64, 64) and whole["translates"].shape == (64, 128)
+    negatives = objective._hard(objective.examples(0), "forth")
+    assert whole["same"].shape == (64, 64) and whole["forth"].shape == (64, 128)
     for i, source in enumerate(sources):
         for j, target in enumerate(targets):
             related = (source, target) in known or (sources[j], targets[i]) in known
             assert whole["same"][i, j] == (related or source == sources[j])
         for j, negative in enumerate(negatives):
-            assert whole["translates"][i, j] == ((source, negative) in known)
+            assert whole["forth"][i, j] == ((source, negative) in known)
+
+
+def test_the_papers_form_as_it_is_written() -> None:
+    torch.manual_seed(0)
+    x, y, hard = torch.randn(4, 5), torch.randn(4, 5), torch.randn(4, 3, 5)
+    same = torch.eye(4, dtype=torch.bool)
+    same[0, 2] = same[2, 0] = True
+    translates = torch.zeros(4, 3, dtype=torch.bool)
+    translates[1, 0] = translates[3] = True
+    found = paper_terms(x, y, same, 20.0, hard, translates)
+    for i in range(4):
+        cosine = [20 * torch.nn.functional.cosine_similarity(x[i], z, dim=0).item() for z in y]
+        expected = -cosine[i] + math.log(sum(math.exp(c) for j, c in enumerate(cosine) if not same[i, j]))
+        own = [20 * torch.nn.functional.cosine_similarity(x[i], z, dim=0).item() for z in hard[i]]
+        allowed = [c for k, c in enumerate(own) if not translates[i, k]]
+        expected += math.log(sum(map(math.exp, allowed))) if allowed else 0.0
+        assert found[i].item() == pytest.approx(expected, rel=1e-4)
+    alone = paper_terms(x[:1], y[:1], torch.ones(1, 1, dtype=torch.bool), 20.0)
+    assert torch.isfinite(alone).all(), "a pair without any negative"
+
+
+@pytest.mark.parametrize("form", ["softmax", "paper"])
+def test_both_ways_and_words_of_the_vocabulary(materials, form: str) -> None:
+    """`Katze` is `cat` and French `chat` is `cat`: neither is a negative of `cat`, whichever language it stands in."""
+    materials.languages = ["en", "de", "fr"]
+    pairs = {"de": (["Katze", "Hund"], ["cat", "dog"]), "fr": (["chat", "chien"], ["cat", "dog"])}
+    materials.dictionary = lambda code: pairs[code]
+    vocabulary = {"en": ["bed", "cat"], "de": ["Bett", "Haus"], "fr": ["lit", "chat"]}
+    materials.vocabulary = lambda code, count: vocabulary[code][:count]
+    config = ContrastiveConfig(
+        pairs="words", batch_size=16, hard_negatives=2, candidates=2, both_ways=True, special_tokens=True, form=form
+    )
+    objective = Contrastive(config, materials)
+    objective.start(torch.device("cpu"))
+    assert set(objective.hard["de", "forth", "Katze"]) == {"dog", "bed"}
+    assert set(objective.hard["fr", "back", "cat"]) == {"chien", "lit"}
+    assert set(objective.hard["de", "back", "cat"]) < {"Hund", "Bett", "Haus"}
+    whole, examples = objective.whole(0), objective.examples(0)
+    for i, (code, row) in enumerate(examples):
+        for j, negative in enumerate(objective._hard(examples, "back")):
+            right = {"cat": {"Katze", "chat"}, "dog": {"Hund", "chien"}}[pairs[code][1][row]]
+            assert whole["back"][i, j] == (negative in right)
+    model = materials.initial_encoder()
+    batch = objective.batch(0)
+    assert torch.equal(batch["source_pooled"], batch["source_mask"].bool()), "special tokens count"
+    vectors = objective.vectors(SimpleNamespace(base_model=model), batch)
+    assert vectors.shape == (16, 6, 32)
+    terms = objective.whole_terms(vectors, whole)
+    assert terms.shape == (16,) and torch.isfinite(terms).all()
+
+
+def test_only_the_first_pairs_are_learned_but_all_are_known(materials) -> None:
+    materials.dictionary = lambda code: (["Katze", "Katze", "Hund"], ["cat", "kitty", "dog"])
+    objective = Contrastive(ContrastiveConfig(pairs="words", batch_size=8, limit=1), materials)
+    assert objective.pairs["de"] == (["Katze"], ["cat"])
+    assert objective.translations(("de", "forth", "Katze")) == {"cat", "kitty"}

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from babelray.errors import DataError
-from babelray.evaluation.tasks import TASKS
+from babelray.evaluation.catalogue import TASKS
 from babelray.recipe import configure
 from babelray.stages.one_task import compare_results, evaluate_model, model_fingerprint
 
@@ -99,10 +99,16 @@ def test_what_cannot_be_compared(tiny_encoder: str, tmp_path: Path) -> None:
         compare_results(str(tmp_path / "a"), str(tmp_path / "b"), console)
 
 
+TRAIN = ["train=nowhere/{lang}.train"]
+ALSO = dict.fromkeys(["classification", "tagging", "question-answering"], TRAIN)
+ALSO["entity-linking"] = ["knowledge_base=nowhere"]
+
+
 @pytest.mark.parametrize("task", sorted(TASKS))
 def test_data_that_are_not_there(tiny_encoder: str, tmp_path: Path, task: str) -> None:
+    name = "nothing-{lang}.txt" if task in ALSO else "nothing"
     with pytest.raises(DataError):
-        evaluate(tiny_encoder, task, str(tmp_path / "nothing"), tmp_path / "out")
+        evaluate(tiny_encoder, task, str(tmp_path / name), tmp_path / "out", *ALSO.get(task, []))
     assert not (tmp_path / "out").exists()
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from babelray.errors import TrainingError
+from babelray.training.engine import import_deepspeed
 from group import LocalWorker, free_port, run, start_group, two_workers, weights
 
 OBJECTIVES = [
@@ -39,7 +40,7 @@ def alone() -> Iterator[None]:
     before = dict(os.environ)
     start_group(0, 1, free_port())
     yield
-    torch.distributed.destroy_process_group()
+    import_deepspeed().comm.destroy_process_group()  # torch's own would leave DeepSpeed to take the next for this one
     os.environ.clear()
     os.environ.update(before)
 

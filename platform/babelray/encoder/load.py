@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from babelray.errors import DataError
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+
+HeadKind = Literal["classification", "tagging", "question-answering"]
 
 SHIPPED = {"babelray-mini": Path(__file__).resolve().parent.parent / "mini"}
 """Encoders that come with Babelray, by the names that stand for them."""
@@ -68,6 +70,31 @@ def load_encoder(path: str, device: str | None = "cpu", dtype: torch.dtype | Non
         if "add_pooling_layer" in inspect.signature(family.__init__).parameters:
             options["add_pooling_layer"] = False
         return AutoModel.from_pretrained(folder, **options).eval()
+
+
+def load_with_head(path: str, head: HeadKind, labels: Sequence[str] = (), seed: int = 0) -> PreTrainedModel:
+    """The encoder with a new head for a task, in float32; `labels` are what it can answer, but for questions.
+
+    The head's weights are drawn by the seed; no other random numbers are touched.
+    """
+    import torch
+    import transformers
+
+    options: dict[str, Any] = {"dtype": torch.float32, "use_safetensors": True}
+    if head != "question-answering":
+        options["id2label"] = dict(enumerate(labels))
+        options["label2id"] = {label: number for number, label in enumerate(labels)}
+    family = {
+        "classification": transformers.AutoModelForSequenceClassification,
+        "tagging": transformers.AutoModelForTokenClassification,
+        "question-answering": transformers.AutoModelForQuestionAnswering,
+    }[head]
+    with _explained(path), _quiet(), torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        try:
+            return family.from_pretrained(located(path), **options)
+        except RuntimeError as error:  # a head for other labels is there already, or weights do not fit the config
+            raise ValueError(f"its weights do not fit a head for {head} with {len(labels)} labels") from error
 
 
 def save_encoder(model: PreTrainedModel, folder: Path, weights: str = "float32") -> None:

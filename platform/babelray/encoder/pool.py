@@ -69,7 +69,7 @@ def token_budget_batches(lengths: Sequence[int], budget: int) -> Iterator[list[i
     batch: list[int] = []
     for i in order:
         longest = lengths[batch[0]] if batch else lengths[i]
-        if batch and (longest * (len(batch) + 1) > budget or longest > lengths[i] + 8 + longest // 4):
+        if batch and (longest * (len(batch) + 1) > budget or longest > lengths[i] + 4 + longest // 8):
             yield batch
             batch = []
         batch.append(i)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-Pooling = Literal["mean", "last", "first"]
+Pooling = Literal["mean", "last", "first", "all"]
 
 
 class TextEncoder:
@@ -60,14 +60,15 @@ class TextEncoder:
         return cls.of(load_encoder(path, device), load_tokenizer(path, masks=False), layer, batch_tokens)
 
     def sentences(self, texts: Sequence[str], pooling: Pooling = "mean") -> Tensor:
-        """A vector (N, D) for each text, in main memory: the mean of its subwords without special ones, or its first
-        token, which is special, or its last subword.
+        """A vector (N, D) for each text, in main memory: the mean of its subwords without special ones, or of all, or
+        its first token, which is special, or its last subword.
         """
         found, order = [], []
         for rows, hidden_BTD, encoded in self._batches(texts, spans=False):
             real_BT = _real(encoded).to(hidden_BTD.device)
-            if pooling == "mean":
-                pooled_BD = mean_pool(hidden_BTD.float(), real_BT)
+            if pooling in ("mean", "all"):
+                counted_BT = real_BT if pooling == "mean" else encoded["attention_mask"].bool().to(hidden_BTD.device)
+                pooled_BD = mean_pool(hidden_BTD.float(), counted_BT)
             elif pooling == "first":
                 pooled_BD = hidden_BTD[:, 0].float()
             else:

@@ -9,12 +9,59 @@ from typing import TYPE_CHECKING, Any
 
 from babelray.evaluation import plots
 from babelray.evaluation.report import TASKS, escaped, html_table, page
+from babelray.evaluation.significance import leaderboard, over_rows
 
 if TYPE_CHECKING:
+    from babelray.evaluation.hits import Hits
     from babelray.languages import Language
 
+START = "before training"
 ByTask = Mapping[str, Mapping[str, Mapping[str, float]]]
 """{task: {language: {measure: value}}}"""
+
+
+@dataclass(frozen=True)
+class TaskScores:
+    """A task's main measure for each system: the start, with one value, and every variant with one for each seed."""
+
+    label: str
+    measure: str
+    percent: bool
+    means: Mapping[str, Sequence[float]]
+    hits: Mapping[str, Sequence[Hits]]
+    """The score of each example by language, for each seed; empty where a task has no such thing."""
+
+    def board(self) -> list[list[str]]:
+        """A header and a line for each system, the best first where it is known which that is."""
+        if not all(all(seeds) for seeds in self.hits.values()):
+            rows = [[name, self._shown(values)] for name, values in self.means.items()]
+            return [["", self.measure], *rows]
+        spreads = {name: stdev(values) for name, values in self.means.items() if len(values) > 1}
+        averaged = {name: _averaged(seeds) for name, seeds in self.hits.items()}
+        ranked = leaderboard(averaged, spread=spreads)
+        table = [["", self.measure, "examples right", "p"]]
+        for place, row in enumerate(ranked.rows):
+            name = f"{row.system} ●" if row.tied else row.system
+            p = "" if not place else "< 0.001" if row.p < 0.001 else f"{row.p:.3f}"
+            table.append([name, self._shown(self.means[row.system]), shown([row.mean]), p])
+        return table
+
+    def _shown(self, values: Sequence[float]) -> str:
+        if self.percent:
+            return shown(values)
+        return f"{fmean(values):.3f}" + (f" ± {stdev(values):.3f}" if len(values) > 1 else "")
+
+
+MARK = (
+    "● not significantly worse than the best: paired permutation test over examples, each seed's averaged, Holm's "
+    "correction, α = 0.05."
+)
+
+
+def _averaged(seeds: Sequence[Hits]) -> list[float] | Hits:
+    """Over seeds; and over languages too where all have the same examples, which are then no independent ones."""
+    mean = {code: [fmean(some) for some in zip(*(hits[code] for hits in seeds), strict=True)] for code in seeds[0]}
+    return over_rows(mean).tolist() if len({len(hits) for hits in mean.values()}) == 1 else mean
 
 
 @dataclass(frozen=True)
@@ -23,6 +70,8 @@ class Scores:
 
     start: ByTask
     variants: Mapping[str, Sequence[ByTask]]
+    listed: Sequence[TaskScores] = ()
+    """The tasks that the recipe lists."""
 
     def tasks(self) -> list[str]:
         return [task for task in TASKS if self.start.get(task)]
@@ -54,7 +103,7 @@ def rows(scores: Scores) -> list[list[str]]:
     """A header, the start, and a line for each variant: every task and measure, the mean over languages."""
     columns = [(task, m, title) for task in scores.tasks() for m, title in COLUMNS[task].items()]
     table = [["", *(title for _, _, title in columns)]]
-    table.append(["before training", *(shown([scores.start_mean(task, m)]) for task, m, _ in columns)])
+    table.append([START, *(shown([scores.start_mean(task, m)]) for task, m, _ in columns)])
     table += [[name, *(shown(scores.mean(name, task, m)) for task, m, _ in columns)] for name in scores.variants]
     return table
 
@@ -73,10 +122,13 @@ def comparison_table(scores: Scores) -> str:
     """Both tables as Markdown; figures are per cent, ± is the standard deviation over seeds."""
     tables = [rows(scores), *(by_language(scores, task) for task in scores.tasks())]
     titles = ["Mean over languages", *(TASKS[task][0] for task in scores.tasks())]
-    return "\n\n".join(f"## {title}\n\n{_markdown(table)}" for title, table in zip(titles, tables, strict=True)) + "\n"
+    parts = [f"## {title}\n\n{markdown(table)}" for title, table in zip(titles, tables, strict=True)]
+    parts += [f"## {task.label}\n\n{markdown(task.board())}" for task in scores.listed]
+    return "\n\n".join([*parts, *([MARK] if scores.listed else [])]) + "\n"
 
 
-def _markdown(table: Sequence[Sequence[str]]) -> str:
+def markdown(table: Sequence[Sequence[str]]) -> str:
+    """A table whose first row is its header."""
     lines = ["| " + " | ".join(cells) + " |" for cells in table]
     return "\n".join([lines[0], "|---" * len(table[0]) + "|", *lines[1:]])
 
@@ -85,11 +137,17 @@ def summary(scores: Scores) -> dict[str, float]:
     """The mean of each task's main measure, by variant, for the manifest and the tracking server."""
     measures = [(task, TASKS[task][1]) for task in scores.tasks()]
     start = {f"{task}/before": scores.start_mean(task, measure) for task, measure in measures}
-    return start | {
+    trained = {
         f"{task}/{variant}": fmean(scores.mean(variant, task, measure))
         for task, measure in measures
         for variant in scores.variants
     }
+    listed = {
+        f"{task.label}/{'before' if system == START else system}": fmean(values)
+        for task in scores.listed
+        for system, values in task.means.items()
+    }
+    return start | trained | listed
 
 
 def comparison_page(name: str, scores: Scores, languages: Mapping[str, Language], inputs: Mapping[str, Any]) -> str:
@@ -108,6 +166,7 @@ def comparison_page(name: str, scores: Scores, languages: Mapping[str, Language]
         head, *lines = by_language(scores, task)
         table = [head, *([languages[code].name, *cells] for code, *cells in lines)]
         body.append(f"<section><h2>{title}</h2><p>{meaning}</p><figure>{picture}</figure>{_html(table)}</section>")
+    body += [f"<section><h2>{escaped(t.label)}</h2>{_html(t.board())}<p>{MARK}</p></section>" for t in scores.listed]
     trace = [["run", "fingerprint"]] + [[n, a.manifest["fingerprint"]] for n, a in inputs.items()]
     body.append(f"<section><h2>Where every figure comes from</h2>{_html(trace)}</section>")
     return page(name, "".join(body))

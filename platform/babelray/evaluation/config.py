@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from babelray.config import Config
+from babelray.evaluation.catalogue import AnyTask
 from babelray.evaluation.word_similarity import WordSimilaritySource
 
 
@@ -29,3 +30,13 @@ class EvaluateConfig(Config):
     """Word translation by static vectors: with the hub, or also between all pairs of languages, as a heat map."""
     word_similarity: list[WordSimilaritySource] = Field(default_factory=list)
     """Word pairs rated by people, for the static vectors."""
+    tasks: list[AnyTask] = Field(default_factory=list)
+    """Data sets in their published formats that both encoders are judged by, before and after."""
+
+    @field_validator("tasks")
+    @classmethod
+    def _labels_are_unique(cls, tasks: list[AnyTask]) -> list[AnyTask]:
+        labels = [task.label for task in tasks]
+        if len(set(labels)) < len(labels):
+            raise ValueError(f"two tasks have the same name ({', '.join(labels)}): give each a `name`")
+        return tasks

@@ -8,21 +8,43 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-BEFORE, AFTER = "#999999", "#0072B2"
+BEFORE, AFTER, INK = "#999999", "#0072B2", "#1b1f24"
+WIDE = 6.0
+"""Inches: a wider plot is not made small enough for a phone, but scrolls in its box."""
 LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
-def before_after(before: Mapping[str, float], after: Mapping[str, float], title: str) -> str:
-    """Two bars a language, in per cent."""
+def before_after(
+    before: Mapping[str, float],
+    after: Mapping[str, float],
+    title: str,
+    spreads: Mapping[str, Mapping[str, float]] | None = None,
+) -> str:
+    """Two bars a language, in per cent; `spreads`: standard deviations over seeds, by version and language."""
     codes = list(after)
-    figure, (axes,) = _figure(max(6.0, 0.55 * len(codes) + 2), 3.0)
-    for offset, values, colour, label in ((-0.2, before, BEFORE, "before"), (0.2, after, AFTER, "after")):
-        bars = [100 * values.get(code, 0.0) for code in codes]
-        axes.bar([i + offset for i in range(len(codes))], bars, width=0.38, color=colour, label=label)
-    axes.set_xticks(range(len(codes)), codes)
+    long = max(map(len, codes)) > 3
+    figure, (axes,) = _figure(min(9.6, max(5.0, 0.45 * len(codes) + 1.5)), 3.2 if long else 3.0)
+    versions = (("before", -0.2, before, BEFORE), ("after", 0.2, after, AFTER))
+    for when, offset, values, colour in versions:
+        known = [(i, code) for i, code in enumerate(codes) if code in values]
+        errors = [100 * (spreads or {}).get(when, {}).get(code, 0.0) for _, code in known]
+        axes.bar(
+            [i + offset for i, _ in known],
+            [100 * values[code] for _, code in known],
+            width=0.36,
+            color=colour,
+            label=when,
+            yerr=errors if any(errors) else None,
+            error_kw={"elinewidth": 0.9, "ecolor": INK},
+        )
+    axes.set_xticks(range(len(codes)), codes, fontsize=9, rotation=90 if long and len(codes) > 8 else 0)
+    axes.set_xlim(-0.6, len(codes) - 0.4)
     axes.set_ylabel("%")
-    axes.legend(frameon=False, ncols=2, loc="upper left", bbox_to_anchor=(0, 1.18))
-    told = "; ".join(f"{c} {100 * before.get(c, 0):.1f} to {100 * after[c]:.1f}" for c in codes)
+    axes.legend(frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1.0))
+    told = "; ".join(
+        f"{c} {100 * before[c]:.1f} to {100 * after[c]:.1f}" if c in before else f"{c} {100 * after[c]:.1f} after"
+        for c in codes
+    )
     return _svg(figure, f"{title}, per cent before and after. {told}.")
 
 
@@ -38,30 +60,33 @@ def by_layer(means: Mapping[str, Mapping[str, float]], title: str) -> str:
     return _svg(figure, f"{title}, per cent, from the embedding layer up. {told}.")
 
 
-def heat_map(matrices: Mapping[str, Mapping[str, Mapping[str, float]]], title: str) -> str:
-    """A square for each version, in per cent: sources down, targets across."""
+def heat_map(matrices: Mapping[str, Mapping[str, Mapping[str, float]]], title: str, measure: str = "P@1") -> str:
+    """A square for each version, in per cent: sources down, targets across. Large ones stand below each other."""
     codes = list(next(iter(matrices.values())))
-    side = max(3.2, 0.24 * len(codes) + 1.2)
-    figure, all_axes = _figure(side * len(matrices) + 0.6, side, len(matrices))
+    many = len(codes) > 16
+    side = 9.0 if many else max(3.2, 0.24 * len(codes) + 1.2)
+    columns, rows = (1, len(matrices)) if many else (len(matrices), 1)
+    figure, all_axes = _figure(side * columns + 0.6, side * rows, columns, rows)
     cells = {
-        name: [[100 * rows[a].get(b, float("nan")) for b in codes] for a in codes] for name, rows in matrices.items()
+        name: [[100 * by_source.get(a, {}).get(b, float("nan")) for b in codes] for a in codes]
+        for name, by_source in matrices.items()
     }
-    highest = max((cell for rows in cells.values() for row in rows for cell in row if cell == cell), default=1.0)
-    for axes, (name, rows) in zip(all_axes, cells.items(), strict=True):
-        image = axes.imshow(rows, cmap="viridis", vmin=0, vmax=max(1.0, highest))
+    highest = max((cell for lines in cells.values() for line in lines for cell in line if cell == cell), default=1.0)
+    for axes, (name, lines) in zip(all_axes, cells.items(), strict=True):
+        image = axes.imshow(lines, cmap="viridis", vmin=0, vmax=max(1.0, highest))
         axes.set_xticks(range(len(codes)), codes, rotation=90, fontsize=8)
         axes.set_yticks(range(len(codes)), codes, fontsize=8)
         axes.set_title(name, fontsize=10)
         axes.grid(False)
         axes.spines[:].set_visible(False)
         if len(codes) <= 12:
-            for i, row in enumerate(rows):
-                for j, cell in enumerate(row):
+            for i, line in enumerate(lines):
+                for j, cell in enumerate(line):
                     if cell == cell:
                         colour = "white" if cell < 0.6 * highest else "black"
                         axes.text(j, i, f"{cell:.0f}", ha="center", va="center", fontsize=8, color=colour)
-    figure.colorbar(image, ax=all_axes, shrink=0.8, label="P@1, %")
-    told = "; ".join(f"{name}: mean {_mean(rows):.1f}" for name, rows in cells.items())
+    figure.colorbar(image, ax=all_axes, shrink=0.4 if many else 0.8, label=f"{measure}, %")
+    told = "; ".join(f"{name}: mean {_mean(lines):.1f}" for name, lines in cells.items())
     return _svg(figure, f"{title}, per cent, from each language (rows) to each (columns). {told}.")
 
 
@@ -71,10 +96,12 @@ def _mean(rows: Sequence[Sequence[float]]) -> float:
 
 
 def curves(rows: Sequence[Mapping[str, Any]], title: str) -> str:
-    """One small plot for each loss of a training, and for what was measured on held-out data, by step."""
+    """One small plot for each loss of a training, and for what was measured on held-out data, by step; or nothing."""
     found = dict.fromkeys(name for row in rows for name in row["values"])
     names = [n for n in found if n.startswith(("loss/", "validation/")) and n != "loss/total"]
-    columns = min(4, len(names))
+    if not names:
+        return ""
+    columns = min(3, len(names))
     figure, all_axes = _figure(3.1 * columns + 0.4, 2.5 * -(-len(names) // columns), columns, -(-len(names) // columns))
     told = []
     for number, (axes, name) in enumerate(itertools.zip_longest(all_axes, names)):
@@ -82,7 +109,8 @@ def curves(rows: Sequence[Mapping[str, Any]], title: str) -> str:
             axes.set_visible(False)
             continue
         points = [(row["step"], row["values"][name]) for row in rows if name in row["values"]]
-        axes.plot(*zip(*points, strict=True), color=LINES[number % len(LINES)], linewidth=1.8)
+        alone = "o" if len(points) == 1 else None
+        axes.plot(*zip(*points, strict=True), color=LINES[number % len(LINES)], linewidth=1.8, marker=alone)
         axes.set_title(name.removeprefix("loss/").replace("/", ": "), fontsize=10)
         axes.set_xlabel("step")
         told.append(f"{name.removeprefix('loss/')} from {points[0][1]:.3f} to {points[-1][1]:.3f}")
@@ -115,6 +143,7 @@ def _figure(width: float, height: float, columns: int = 1, rows: int = 1) -> tup
     for one in grid.flat:
         one.spines[["top", "right"]].set_visible(False)
         one.grid(axis="y", alpha=0.25)
+        one.set_axisbelow(True)
     return figure, list(grid.flat)
 
 
@@ -130,4 +159,5 @@ def _svg(figure: Any, alternative: str) -> str:
     pyplot.close(figure)
     svg = written.getvalue()
     svg = svg[svg.index("<svg") :]
-    return svg.replace("<svg", f'<svg role="img" aria-label="{html.escape(alternative)}"', 1)
+    size = ' class="wide"' if figure.get_figwidth() > WIDE else ""
+    return svg.replace("<svg", f'<svg{size} role="img" aria-label="{html.escape(alternative)}"', 1)

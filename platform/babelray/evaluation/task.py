@@ -11,12 +11,23 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 
 from babelray.config import Config
+from babelray.errors import DataError
 
 if TYPE_CHECKING:
     from babelray.encoder.text_encoder import TextEncoder
     from babelray.storage import Place
 
-TaskName = Literal["geometry", "mt-quality", "tatoeba", "word-alignment"]
+TaskName = Literal[
+    "classification",
+    "contextual-bli",
+    "entity-linking",
+    "geometry",
+    "mt-quality",
+    "question-answering",
+    "tagging",
+    "tatoeba",
+    "word-alignment",
+]
 PAPER_LAYER = 7
 """The layer that Hämmerl et al. (2022) and others before them read sentences from."""
 
@@ -41,21 +52,41 @@ class EvaluationTask(Config):
     """Measures and how they are shown: `%` for shares, `.3f` and the like for others."""
 
     task: TaskName
+    name: str | None = Field(None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    """What it is called in tables, when a task is used on several data sets; the task's own name by default."""
     data: str
     """Where the data lie: a folder, a file or a pattern, local or on S3."""
+    required: bool = True
+    """Whether it is an error if the data are not there; if not, the task is left out."""
     layer: int | None = None
     """The layer whose vectors are compared: 7, or the last of an encoder that has fewer; negative numbers count from
     the last."""
     batch_tokens: int = Field(8192, ge=64)
     """Subwords in a batch, padding included."""
 
-    @abstractmethod
-    def sources(self) -> list[Place]:
-        """The files that are read."""
+    @property
+    def label(self) -> str:
+        return self.name or self.task
 
     @abstractmethod
+    def sources(self) -> list[Place]:
+        """The files that are read; an error if there are none."""
+
+    def available(self) -> bool:
+        """Whether its data are there; an error if they must be and are not."""
+        try:
+            found = self.sources()
+            if not found:
+                raise DataError(f"{self.label}: no data at {self.data}", "Check the path under evaluate.tasks.")
+        except DataError:
+            if self.required:
+                raise
+            return False
+        return True
+
     def run(self, encoder: TextEncoder) -> Result:
-        """Score an encoder."""
+        """Score an encoder that is only read; a task that trains it overrides `score` instead."""
+        raise TypeError(f"{self.task} cannot be scored with an encoder that is only read: use `score`")
 
     def score(self, path: str) -> Result:
         """Score the encoder in a folder, or of a name."""

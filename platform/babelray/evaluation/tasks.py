@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from babelray.errors import DataError
-from babelray.evaluation.task import EvaluationTask, Result, TaskName
+from babelray.evaluation.task import EvaluationTask, Result
 from babelray.storage import Place
 
 if TYPE_CHECKING:
@@ -207,11 +207,3 @@ class Geometry(ParallelData):
                 "isoscore": space["isoscore"],
             }
         return Result(scores)
-
-
-TASKS: dict[TaskName, type[EvaluationTask]] = {
-    "geometry": Geometry,
-    "mt-quality": MtQuality,
-    "tatoeba": Tatoeba,
-    "word-alignment": WordAlignment,
-}

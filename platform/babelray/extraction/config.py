@@ -36,9 +36,14 @@ class X2StaticConfig(Config):
 class ExtractConfig(Config):
     """Static vectors of every language's vocabulary, from one layer of the encoder."""
 
-    method: Literal["x2static", "aggregate", "isolated"] = "x2static"
+    method: Literal["x2static", "aggregate", "isolated", "given"] = "x2static"
     """`x2static`: learned from contexts. `aggregate`: the mean over a word's occurrences of its mean-pooled subwords
-    (Bommasani et al., 2020). `isolated`: the word alone."""
+    (Bommasani et al., 2020). `isolated`: the word alone. `given`: not the encoder's at all, but files such as
+    fastText's."""
+    path: str | None = None
+    """`given`: the files, with {lang} in their path: .vec, .txt or .bin, plain or .gz."""
+    limit: int = Field(200_000, ge=2)
+    """`given`: so many of a file's words are read, the most frequent ones, which come first."""
     layer: int = 6
     """Layer whose vectors are used; 0 is the embedding layer, negative numbers count from the last."""
     also_layers: list[int] | Literal["all"] = Field(default_factory=list)
@@ -65,4 +70,6 @@ class ExtractConfig(Config):
     def _layers_fit_the_method(self) -> ExtractConfig:
         if self.also_layers and self.method == "x2static":
             raise ValueError("also_layers: x2static reads one layer; use aggregate or isolated for several")
+        if (self.method == "given") != (self.path is not None) or "{lang}" not in (self.path or "{lang}"):
+            raise ValueError("path: the method `given` needs a path with {lang} in it, and only that one takes it")
         return self

@@ -5,12 +5,21 @@
 x_i and y_i are the mean-pooled vectors of a word or sentence and of its translation in the hub, C = 20 is the scale
 (an inverse temperature), and N(i) holds i and every other pair of the step that is not a translation of i, gathered
 from all workers and accumulated parts. With hard negatives, N(i) of the first direction also holds, for every pair of
-the step, the hub's entries that the encoder took for its translations before training, wrongly. A pair with the same
-text on either side, or a text that the dictionary gives as another translation, is never a negative.
+the step, the hub's entries that the encoder took for its translations before training, wrongly; with `both_ways` the
+second direction has its own, in the other language. A pair with the same text on either side, or a text that the
+dictionary gives as another translation, is never a negative.
 
 Henderson et al. (2017); for words encoded in isolation Vulić et al. (2023). Use it when there are dictionary pairs or
 parallel sentences: of the objectives here it moves retrieval most with little data, since it asks not only that
 translations be near but that others be far.
+
+Vulić et al. (2023, section 2.1) write the loss with the positive outside of the sums, and with in-batch and hard
+negatives v_{k,i}, those of the pair itself only, in sums of their own (`form: paper`):
+
+    L = Σ_i  −C cos(x_i, y_i) + log Σ_{j ≠ i} exp(C cos(x_i, y_j)) + log Σ_k exp(C cos(x_i, v_{k,i}))
+
+which has no lower bound of 0 and goes on pushing when all is in order. Their experiments used the common form of the
+sentence-transformers library (their footnote 5), of source to target only. Here it is the default, in both directions.
 """
 
 from __future__ import annotations
@@ -31,6 +40,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
+Way = Literal["forth", "back"]
+"""From a language to the hub, or from the hub to the language."""
+Text = tuple[str, Way, str]
+"""A language, a direction, and an entry that is to be translated in it."""
+
+
 class ContrastiveConfig(ObjectiveConfig):
     kind: Literal["contrastive"] = "contrastive"
     pairs: Literal["words", "induced", "sentences"] = "sentences"
@@ -38,11 +53,21 @@ class ContrastiveConfig(ObjectiveConfig):
     sentences."""
     batch_size: int = Field(128, ge=2)
     """Pairs a step, over all workers and accumulated parts."""
+    limit: int | None = Field(None, ge=1)
+    """Only the first so many pairs of each language: dictionaries often have the most frequent words first."""
     scale: float = Field(20.0, gt=0)
     """C: how sharply the nearest negatives count."""
+    form: Literal["softmax", "paper"] = "softmax"
+    """`softmax`: the positive and all negatives in one sum. `paper`: the equation of Vulić et al. (2023)."""
     hard_negatives: int = Field(0, ge=0)
     """For each pair, how many of the hub's entries nearest to its source, by the encoder before training, are negatives
     too."""
+    candidates: int = Field(0, ge=0)
+    """Hard negatives are looked for among the dictionary's entries, and so many of the most frequent words."""
+    both_ways: bool = False
+    """Whether the hub's entries get hard negatives too, in the other language."""
+    special_tokens: bool = False
+    """Whether special tokens count in the mean that stands for a text, as in Vulić et al. (2023)."""
 
 
 def ranking_terms(
@@ -52,11 +77,14 @@ def ranking_terms(
     scale: float,
     negatives_MD: Tensor | None = None,
     translates_NM: Tensor | None = None,
+    back_MD: Tensor | None = None,
+    back_translates_NM: Tensor | None = None,
 ) -> Tensor:
     """The multiple-negatives ranking loss of each pair (N,), the mean of both directions.
 
     `same_NN[i, j]` is true where pair j is a translation of pair i, as every pair is of itself: such a pair is never a
-    negative. `negatives_MD` are more negatives for the sources, but for those that a source translates to.
+    negative. `negatives_MD` are more negatives for the sources, but for those that a source translates to; `back_MD`
+    the same for the targets.
     """
     import torch
     from torch.nn import functional
@@ -66,11 +94,48 @@ def ranking_terms(
     diagonal_NN = torch.eye(len(cosine_NN), dtype=torch.bool, device=cosine_NN.device)
     logits_NN = (scale * cosine_NN).masked_fill(same_NN & ~diagonal_NN, float("-inf"))
     labels_N = torch.arange(len(logits_NN), device=logits_NN.device)
-    backward_N = functional.cross_entropy(logits_NN.T, labels_N, reduction="none")
-    if negatives_MD is not None and translates_NM is not None:
-        hard_NM = scale * source_ND @ functional.normalize(negatives_MD.float()).T
-        logits_NN = torch.cat([logits_NN, hard_NM.masked_fill(translates_NM, float("-inf"))], 1)
-    return (functional.cross_entropy(logits_NN, labels_N, reduction="none") + backward_N) / 2
+
+    def direction(queries_ND: Tensor, logits_NK: Tensor, more_MD: Tensor | None, right_NM: Tensor | None) -> Tensor:
+        if more_MD is not None and right_NM is not None:
+            hard_NM = scale * queries_ND @ functional.normalize(more_MD.float()).T
+            logits_NK = torch.cat([logits_NK, hard_NM.masked_fill(right_NM, float("-inf"))], 1)
+        return functional.cross_entropy(logits_NK, labels_N, reduction="none")
+
+    forward_N = direction(source_ND, logits_NN, negatives_MD, translates_NM)
+    return (forward_N + direction(target_ND, logits_NN.T, back_MD, back_translates_NM)) / 2
+
+
+def paper_terms(
+    source_ND: Tensor,
+    target_ND: Tensor,
+    same_NN: Tensor,
+    scale: float,
+    hard_NHD: Tensor | None = None,
+    translates_NH: Tensor | None = None,
+) -> Tensor:
+    """The loss of each pair (N,) as the paper writes it, from source to target; a sum without a negative counts as 0.
+
+    `hard_NHD` are each pair's own hard negatives, `translates_NH` says which of them are none.
+    """
+    import torch
+    from torch.nn import functional
+
+    source_ND, target_ND = functional.normalize(source_ND.float()), functional.normalize(target_ND.float())
+    cosine_NN = scale * source_ND @ target_ND.T
+    terms_N = _log_sum(cosine_NN, same_NN) - cosine_NN.diagonal()
+    if hard_NHD is not None and translates_NH is not None:
+        hard_NH = scale * torch.einsum("nd,nhd->nh", source_ND, functional.normalize(hard_NHD.float(), dim=-1))
+        terms_N = terms_N + _log_sum(hard_NH, translates_NH)
+    return terms_N
+
+
+def _log_sum(logits_NK: Tensor, without_NK: Tensor) -> Tensor:
+    """Log Σ exp over what is not left out; 0 where all is."""
+    import torch
+
+    none_N = without_NK.all(1)
+    kept_NK = logits_NK.masked_fill(without_NK & ~none_N.unsqueeze(1), float("-inf"))
+    return torch.where(none_N, torch.zeros_like(kept_NK[:, 0]), kept_NK.logsumexp(1))
 
 
 class Contrastive(WholeObjective):
@@ -79,76 +144,111 @@ class Contrastive(WholeObjective):
     def __init__(self, config: ContrastiveConfig, materials: Materials) -> None:
         self.config = config
         read = {"words": materials.dictionary, "induced": materials.induced, "sentences": materials.parallel}
-        self.pairs = {code: read[config.pairs](code) for code in materials.languages if code != materials.hub}
+        pairs = {code: read[config.pairs](code) for code in materials.languages if code != materials.hub}
+        self.pairs = {code: (a[: config.limit], b[: config.limit]) for code, (a, b) in pairs.items()}
         super().__init__(config, materials, {code: len(sources) for code, (sources, _) in self.pairs.items()})
-        self.translations: dict[tuple[str, str], set[str]] = defaultdict(set)
-        for code, (sources, targets) in self.pairs.items():
-            for source, target in zip(sources, targets, strict=True):
-                self.translations[code, source].add(target)
-        self.hard: dict[tuple[str, str], list[str]] = {}
+        self.known: dict[Text, set[str]] = defaultdict(set)
+        for code, given in pairs.items():  # also what the limit leaves out: it is no negative either
+            for source, target in zip(*given, strict=True):
+                self.known[code, "forth", source].add(target)
+                self.known["", "back", target].add(source)  # in any language: negatives of all meet in a batch
+        self.hard: dict[Text, list[str]] = {}
+
+    def translations(self, asked: Text) -> set[str]:
+        code, way, text = asked
+        return self.known[code if way == "forth" else "", way, text]
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """The directions that have hard negatives."""
+        if not self.config.hard_negatives:
+            return ()
+        return ("forth", "back") if self.config.both_ways else ("forth",)
 
     def start(self, device: torch.device) -> None:
-        if self.config.hard_negatives:
-            self._mine(device)
+        if self.ways:
+            self.mine(self.materials.initial_encoder().to(device), device)
 
-    def _mine(self, device: torch.device) -> None:
-        """For every source, the hub's entries nearest to it that are not its translations."""
+    def mine(self, model: PreTrainedModel, device: torch.device) -> None:
+        """For every entry, the nearest ones of the other language that are not its translations, by an encoder."""
         from babelray.encoder.text_encoder import TextEncoder
-        from babelray.vectors.retrieval import nearest
-
-        model = self.materials.initial_encoder().to(device)
 
         def read(ids_BT: Tensor, mask_BT: Tensor) -> Tensor:
             return model(input_ids=ids_BT, attention_mask=mask_BT).last_hidden_state
 
-        encode = TextEncoder(read, device, self.materials.tokenizer, self.materials.max_tokens).sentences
-        hub = sorted({target for _, targets in self.pairs.values() for target in targets})
+        encoder = TextEncoder(read, device, self.materials.tokenizer, self.materials.max_tokens)
+
+        def encode(texts: list[str]) -> Tensor:
+            return encoder.sentences(texts, "all" if self.config.special_tokens else "mean")
+
+        hub = self._entries([targets for _, targets in self.pairs.values()], self.materials.hub)
         hub_MD = encode(hub)
+        for code, (sources, targets) in self.pairs.items():
+            asked = sorted(set(sources))
+            if asked:
+                self._keep_nearest(code, "forth", asked, encode(asked), hub, hub_MD)
+            if asked and "back" in self.ways:
+                entries, asked = self._entries([sources], code), sorted(set(targets))
+                self._keep_nearest(code, "back", asked, encode(asked), entries, encode(entries))
+
+    def _entries(self, texts: Sequence[Sequence[str]], code: str) -> list[str]:
+        """What hard negatives of a language are chosen from."""
+        more = self.materials.vocabulary(code, self.config.candidates) if self.config.candidates else []
+        return sorted({text for some in texts for text in some}.union(more))
+
+    def _keep_nearest(
+        self, code: str, way: Way, asked: list[str], asked_ND: Tensor, entries: list[str], entries_MD: Tensor
+    ) -> None:
+        from babelray.vectors.retrieval import nearest
+
         wanted = self.config.hard_negatives
-        for code, (sources, _) in self.pairs.items():
-            distinct = sorted(set(sources))
-            if not distinct:
-                continue
-            most = max(len(self.translations[code, source]) for source in distinct)
-            _, found_NK = nearest(encode(distinct), hub_MD, min(len(hub), wanted + most))
-            for source, row in zip(distinct, found_NK.tolist(), strict=True):
-                others = [hub[i] for i in row if hub[i] not in self.translations[code, source]]
-                self.hard[code, source] = others[:wanted]
+        most = max(len(self.translations((code, way, text))) for text in asked)
+        _, found_NK = nearest(asked_ND, entries_MD, min(len(entries), wanted + most))
+        for text, row in zip(asked, found_NK.tolist(), strict=True):
+            others = [entries[i] for i in row if entries[i] not in self.translations((code, way, text))]
+            self.hard[code, way, text] = others[:wanted]
 
     def make(self, examples: Examples, generator: np.random.Generator) -> Batch:
         batch: Batch = {"language": self.language_numbers([code for code, _ in examples])}
         sides = {"source": self._texts(examples, 0), "target": self._texts(examples, 1)}
-        if self.config.hard_negatives:
-            sides["hard"] = self._hard(examples)
+        sides |= {way: self._hard(examples, way) for way in self.ways}
         for name, texts in sides.items():
             batch[f"{name}_ids"], batch[f"{name}_mask"], batch[f"{name}_pooled"] = self.encode(texts)
+            if self.config.special_tokens:
+                batch[f"{name}_pooled"] = batch[f"{name}_mask"].bool()
         return batch
 
     def _texts(self, examples: Examples, side: int) -> list[str]:
         return [self.pairs[code][side][row] for code, row in examples]
 
-    def _hard(self, examples: Examples) -> list[str]:
-        """The same number for every example: where there are too few, the first stands for the others."""
+    def _asked(self, examples: Examples, way: Way) -> list[Text]:
+        texts = self._texts(examples, 0 if way == "forth" else 1)
+        return [(code, way, text) for (code, _), text in zip(examples, texts, strict=True)]
+
+    def _hard(self, examples: Examples, way: Way) -> list[str]:
+        """The same number for every example: where there are too few, a translation fills up, which never counts."""
         texts: list[str] = []
-        for code, source in zip((code for code, _ in examples), self._texts(examples, 0), strict=True):
-            found = self.hard[code, source] or [min(self.translations[code, source])]
-            texts += (found + found[:1] * self.config.hard_negatives)[: self.config.hard_negatives]
+        for asked in self._asked(examples, way):
+            wanted = self.config.hard_negatives
+            texts += (self.hard[asked] + [min(self.translations(asked))] * wanted)[:wanted]
         return texts
 
     def whole(self, step: int) -> Batch:
-        """Which pair, and which hard negative, translates which source."""
+        """Which pair, and which hard negative, translates which source or target."""
         examples = self.examples(step)
-        sources = list(zip((code for code, _ in examples), self._texts(examples, 0), strict=True))
-        targets = self._texts(examples, 1)
-        known = [self.translations[source] for source in sources]
+        sources, targets = self._texts(examples, 0), self._texts(examples, 1)
+        known = [self.translations(asked) for asked in self._asked(examples, "forth")]
         same_NN = _stands_in(known, targets)
-        same_NN = same_NN | same_NN.T | equal(targets) | equal(sources)
-        if not self.config.hard_negatives:
-            return {"same": same_NN}
-        return {"same": same_NN, "translates": _stands_in(known, self._hard(examples))}
+        same_NN = same_NN | same_NN.T | equal(targets)
+        same_NN = same_NN | equal(list(zip((code for code, _ in examples), sources, strict=True)))
+        found = {"same": same_NN}
+        for way in self.ways:
+            known = [self.translations(asked) for asked in self._asked(examples, way)]
+            found[way] = _stands_in(known, self._hard(examples, way))
+        return found
 
     def vectors(self, model: PreTrainedModel, batch: Batch) -> Tensor:
-        """Of each pair its source, its target and its hard negatives: (B, 2 + H, D)."""
+        """Of each pair its source, its target and its H hard negatives, for each direction that has some: (B, …, D)."""
         import torch
 
         from babelray.encoder.pool import mean_pool, read_by_length
@@ -158,14 +258,29 @@ class Contrastive(WholeObjective):
             return mean_pool(hidden_BTD, batch[f"{side}_pooled"])
 
         sides = [encoded("source").unsqueeze(1), encoded("target").unsqueeze(1)]
-        if self.config.hard_negatives:
-            sides.append(encoded("hard").unflatten(0, (-1, self.config.hard_negatives)))
+        sides += [encoded(way).unflatten(0, (-1, self.config.hard_negatives)) for way in self.ways]
         return torch.cat(sides, 1)
 
     def whole_terms(self, vectors_ND: Tensor, whole: Batch) -> Tensor:
-        source_ND, target_ND, hard_NHD = vectors_ND[:, 0], vectors_ND[:, 1], vectors_ND[:, 2:]
-        hard = (hard_NHD.flatten(0, 1), whole["translates"]) if self.config.hard_negatives else ()
-        return ranking_terms(source_ND, target_ND, whole["same"], self.config.scale, *hard)
+        source_ND, target_ND = vectors_ND[:, 0], vectors_ND[:, 1]
+        hard = dict(zip(self.ways, vectors_ND[:, 2:].split(max(1, self.config.hard_negatives), 1), strict=False))
+        if self.config.form == "softmax":
+            more = [tensor for way in self.ways for tensor in (hard[way].flatten(0, 1), whole[way])]
+            return ranking_terms(source_ND, target_ND, whole["same"], self.config.scale, *more)
+        forth = [hard["forth"], own(whole["forth"], self.config.hard_negatives)] if self.ways else []
+        terms_N = paper_terms(source_ND, target_ND, whole["same"], self.config.scale, *forth)
+        if not self.config.both_ways:
+            return terms_N
+        back = [hard["back"], own(whole["back"], self.config.hard_negatives)] if self.ways else []
+        return (terms_N + paper_terms(target_ND, source_ND, whole["same"].T, self.config.scale, *back)) / 2
+
+
+def own(marks_NM: Tensor, count: int) -> Tensor:
+    """Of marks (N, N · H) of all pairs' hard negatives, those (N, H) of the pair itself."""
+    import torch
+
+    rows_N = torch.arange(len(marks_NM), device=marks_NM.device)
+    return marks_NM.unflatten(1, (-1, count))[rows_N, rows_N]
 
 
 def _stands_in(sets: Sequence[set[str]], texts: Sequence[str]) -> Tensor:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -40,6 +41,9 @@ class ObjectiveConfig(Config):
     steps and then stays; where the weight is 0 the objective is not computed."""
     batch_size: int = Field(ge=1)
     """Examples a step, over all workers and accumulated parts."""
+    draw: Literal["temperature", "turns"] = "temperature"
+    """How examples are drawn: languages by temperature and any of their examples; or each example in turn, all once in
+    an epoch, in an order that depends on the seed and the epoch alone."""
     temperature: float = Field(0.7, ge=0, le=1)
     """How languages are drawn: 1 as the data, 0 all alike."""
 
@@ -107,6 +111,9 @@ class Materials(Protocol):
     def vectors(self, code: str) -> tuple[list[str], Tensor]:
         """Aligned word vectors of a language."""
 
+    def vocabulary(self, code: str, count: int) -> list[str]:
+        """The most frequent words of a language."""
+
     def initial_encoder(self) -> PreTrainedModel:
         """The encoder as it was before training, frozen."""
 
@@ -124,9 +131,30 @@ class Objective(ABC):
             raise DataError(f"the objective {self.label} has nothing to learn from", "No language has data for it.")
         self._sizes = np.array([sizes[code] for code in self.codes])
         self._shares = language_shares(self._sizes, config.temperature)
+        self._in_turn = config.draw == "turns"
+        self._ends = self._sizes.cumsum()
+        self._order = lru_cache(maxsize=2)(lambda epoch: self.generator(epoch).permutation(self.count))
+
+    @property
+    def count(self) -> int:
+        """Examples that there are."""
+        return int(self._ends[-1])
 
     def examples(self, step: int) -> Examples:
-        """What the whole step draws: languages by temperature, rows of each evenly."""
+        """What the whole step draws."""
+        return self._turns(step) if self._in_turn else self._drawn(step)
+
+    def _turns(self, step: int) -> Examples:
+        """Those whose turn it is: all epochs in a row, cut into batches."""
+        first = step * self.batch_size
+        turns = (divmod(place, self.count) for place in range(first, first + self.batch_size))
+        places = np.array([self._order(epoch)[place] for epoch, place in turns])
+        languages = self._ends.searchsorted(places, side="right")
+        rows = places - (self._ends - self._sizes)[languages]
+        return [(self.codes[language], row) for language, row in zip(languages.tolist(), rows.tolist(), strict=True)]
+
+    def _drawn(self, step: int) -> Examples:
+        """Languages by temperature, rows of each evenly."""
         generator = self.generator(step)
         chosen = generator.choice(len(self.codes), size=self.batch_size, p=self._shares)
         rows = (generator.random(self.batch_size) * self._sizes[chosen]).astype(int)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Callable, Mapping
+from itertools import combinations, islice
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,15 @@ from babelray.storage import Place
 from babelray.tasks import Task, run_tasks
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from babelray.evaluation.task import EvaluationTask
     from babelray.recipe import Recipe
+
+FEWEST = 10
+"""Two languages that share fewer sentences are not compared."""
+PICTURED, CONCEPTS = 6, 24
+"""Languages and words of each that the picture shows."""
 
 
 class EvaluationSettings(Config):
@@ -25,8 +34,10 @@ class EvaluationSettings(Config):
 
 class EvaluateStage(Stage[EvaluationSettings]):
     """Leaves `scores.json`: {task: {before | after: {language: {measure: value}}}}; for word similarity across
-    languages the key is `de-en`, and for `layers` the measures are layers. With `bli: matrix` also `matrix.json`:
-    {before | after: {source: {target: P@1}}}.
+    languages the key is `de-en`, and for `layers` the measures are layers. Where pairs of languages can be compared
+    also `retrieval_matrix.json`, and with `bli: matrix` `matrix.json`: {before | after: {source: {target: accuracy}}}.
+    `picture.json`: words in two dimensions. With `tasks` also `tasks.json`: {name: {results: {before | after: …},
+    p: …}}, and every answer under `predictions/`.
     """
 
     name = "evaluate"
@@ -36,9 +47,10 @@ class EvaluateStage(Stage[EvaluationSettings]):
         return EvaluationSettings(languages=recipe.languages, hub=recipe.hub, evaluate=recipe.evaluate)
 
     def sources(self, settings: EvaluationSettings) -> list[Place]:
-        return [
+        rated = [
             place for source in settings.evaluate.word_similarity for place in source.files(settings.languages).values()
         ]
+        return rated + [place for task in settings.evaluate.tasks if task.available() for place in task.sources()]
 
     def run(self, job: Job[EvaluationSettings]) -> dict[str, Any]:
         settings, corpus = job.settings, job.source("corpus")
@@ -55,16 +67,72 @@ class EvaluateStage(Stage[EvaluationSettings]):
         ]
         rows = [(when, code) for when in vectors for code in settings.languages if settings.evaluate.bli == "matrix"]
         tasks += [Task(f"{c} to all/{w}", _matrix_row, (settings, c, vectors[w], corpus)) for w, c in rows]
-        found = run_tasks(tasks, job.progress, "tasks")
+        listed = [task for task in settings.evaluate.tasks if task.available()]
+        for task in settings.evaluate.tasks:
+            if task not in listed:
+                job.say(f"{task.label} is left out: there is nothing at {task.data}")
+        judging = [
+            Task(f"{task.label}/{when}", judge, (task, encoders[when], job.out, when))
+            for task in listed
+            for when in encoders
+        ]
+        found = run_tasks([*judging, *tasks], job.progress, "tasks")  # the long ones first
         scores: dict[str, dict[str, Any]] = {}
-        for task in tasks[: len(tasks) - len(rows)]:
-            for measured, by_language in found[task.name].items():
-                scores.setdefault(measured, {})[task.name.rpartition("/")[2]] = by_language
+        for done in tasks[: len(tasks) - len(rows)]:
+            for measured, by_language in found[done.name].items():
+                scores.setdefault(measured, {})[done.name.rpartition("/")[2]] = by_language
+        for beside in ("retrieval_matrix", "picture"):
+            values = scores.pop(beside)
+            if all(values.values()):
+                (job.out / f"{beside}.json").write_json(values)
         (job.out / "scores.json").write_json(scores)
         if rows:
             matrix = {when: {c: found[f"{c} to all/{when}"] for c in settings.languages} for when in vectors}
             (job.out / "matrix.json").write_json(matrix)
-        return averages(scores)
+        judged_by = {
+            task.label: _compared(task, {when: found[f"{task.label}/{when}"] for when in encoders}, job.out)
+            for task in listed
+        }
+        if listed:
+            (job.out / "tasks.json").write_json(judged_by)
+        return averages(scores) | task_averages(judged_by)
+
+
+def judge(task: EvaluationTask, encoder: Place, out: Place, name: str) -> dict[str, dict[str, float]]:
+    """The scores of an encoder on a task, by language; what an interrupted run has done already is kept."""
+    done = out / "results" / f"{task.label}-{name}.json"
+    if done.exists():
+        return done.read_json()
+    with encoder.local_input() as folder:
+        result = task.score(str(folder))
+    (out / "predictions" / f"{task.label}-{name}.json").write_json(result.predictions)
+    done.write_json(result.scores)
+    return {code: dict(values) for code, values in result.scores.items()}
+
+
+def _compared(task: EvaluationTask, results: dict[str, dict[str, dict[str, float]]], out: Place) -> dict[str, Any]:
+    """What `tasks.json` says of a task: both results, and whether they differ by more than chance."""
+    from babelray.evaluation.hits import hits_of, p_values
+
+    answers = [(out / "predictions" / f"{task.label}-{when}.json").read_json() for when in results]
+    first, second = (hits_of(some, list(results["before"])) for some in answers)
+    return {
+        "task": task.task,
+        "settings": task.model_dump(mode="json"),
+        "main": task.main,
+        "columns": dict(task.columns),
+        "results": results,
+        "p": p_values(first, second),
+    }
+
+
+def task_averages(judged: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """The mean over languages of each listed task's main measure, before and after."""
+    return {
+        f"{label}/{when}": fmean(values[about["main"]] for values in by_language.values())
+        for label, about in judged.items()
+        for when, by_language in about["results"].items()
+    }
 
 
 MEASURE = {
@@ -121,6 +189,7 @@ def encoder_scores(settings: EvaluationSettings, others: list[str], encoder: Pla
     scores: dict[str, Any] = {"retrieval": {}, "layers": {}, "words": {}}
     every = LayerReader(model, range(count + 1) if settings.evaluate.by_layer else [layer])
     sentences = {code: _test_pairs(corpus, "parallel", code, settings.hub) for code in others}
+    aligned: dict[str, dict[str, Any]] = {settings.hub: {}}
     for code, pairs in sentences.items():
         if pairs:
             source, target = (encode([pair[side] for pair in pairs], every) for side in (0, 1))
@@ -128,13 +197,58 @@ def encoder_scores(settings: EvaluationSettings, others: list[str], encoder: Pla
             scores["retrieval"][code] = accuracy[layer] | {"sentences": len(pairs)}
             if settings.evaluate.by_layer:
                 scores["layers"][code] = {str(number): values["mean"] for number, values in accuracy.items()}
+            aligned[code] = dict(zip((pair[1] for pair in pairs), source[layer], strict=True))
+            aligned[settings.hub] |= zip((pair[1] for pair in pairs), target[layer], strict=True)
+    scores["retrieval_matrix"] = between_all(aligned)
     one = LayerReader(model, [layer])  # cuts off what is above
     words = {code: _test_pairs(corpus, "dictionary", code, settings.hub) for code in others}
     hub = alone(settings.hub, [target for pairs in words.values() for _, target in pairs])
     for code, pairs in words.items():
         if pairs:
             scores["words"][code] = bli(alone(code, [source for source, _ in pairs]), hub, pairs)
+    scores["picture"] = _picture(words, settings.hub, lambda texts: encode(texts, one)[layer])
     return scores
+
+
+def between_all(aligned: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str, float]]:
+    """How often a sentence of a language (rows) finds its translation in another (columns).
+
+    `aligned`: of each language the vectors of sentences, by what they translate; pairs of languages that share fewer
+    than `FEWEST` sentences are left out.
+    """
+    import torch
+
+    from babelray.evaluation.retrieval import retrieval_accuracy
+
+    rows: dict[str, dict[str, float]] = {code: {} for code in aligned}
+    for first, second in combinations(aligned, 2):
+        shared = [key for key in aligned[first] if key in aligned[second]]
+        if len(shared) >= FEWEST:
+            a_ND, b_ND = (torch.stack([aligned[code][key] for key in shared]) for code in (first, second))
+            found = retrieval_accuracy(a_ND, b_ND)
+            rows[first][second], rows[second][first] = found["to_hub"], found["from_hub"]
+    return rows if any(rows.values()) else {}
+
+
+def _picture(words: dict[str, list[tuple[str, str]]], hub: str, encode: Callable[[list[str]], Tensor]) -> list[Any]:
+    """Words of the hub and a few languages, encoded alone, in two dimensions; translations share their `concept`."""
+    from babelray.evaluation.picture import project
+
+    chosen = sorted((code for code, pairs in words.items() if pairs), key=lambda code: -len(words[code]))[
+        : PICTURED - 1
+    ]
+    translations = {code: {target: source for source, target in words[code]} for code in chosen}
+    concepts = [word for word in next(iter(translations.values()), {}) if all(word in t for t in translations.values())]
+    concepts = concepts[:CONCEPTS]
+    if len(concepts) < 3:
+        return []
+    texts = {hub: concepts} | {code: [translations[code][word] for word in concepts] for code in chosen}
+    places = project({code: encode(some) for code, some in texts.items()})
+    return [
+        {"language": code, "concept": number, "word": word, "x": round(x, 4), "y": round(y, 4)}
+        for code, some in texts.items()
+        for number, (word, (x, y)) in enumerate(zip(some, places[code].tolist(), strict=True))
+    ]
 
 
 def _perplexity(settings: EvaluationSettings, others: list[str], encoder: Place, corpus: Place) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from babelray.errors import BabelrayError, DataError
 from babelray.extraction.config import ExtractConfig
 from babelray.stages.stage import Job, Stage
 from babelray.storage import Place
+from babelray.tasks import Task, run_tasks
 from babelray.text.corpus import Block, blocks, read_block, read_vocabulary
 
 if TYPE_CHECKING:
@@ -46,12 +47,18 @@ class ExtractStage(Stage[Settings]):
     def settings(self, recipe: Recipe) -> Settings:
         return Settings(languages=recipe.languages, seed=recipe.seed, extract=recipe.extract)
 
+    def sources(self, settings: Settings) -> list[Place]:
+        return [given_file(settings, code) for code in settings.languages] if settings.extract.path else []
+
     def run(self, job: Job[Settings]) -> dict[str, Any]:
         from babelray.training.launch import run_workers
 
         config, work = job.settings.extract, job.out / "work"
         plan = Plan(job.settings, job.source("encoder") / "encoder", job.source("corpus"), job.out)
-        run_workers(partial(extract, plan), config.workers, work, 3, job.progress, job.track, job.say)
+        if config.method == "given":
+            run_tasks([Task(c, take_given, (plan, c)) for c in job.settings.languages], job.progress, "languages")
+        else:
+            run_workers(partial(extract, plan), config.workers, work, 3, job.progress, job.track, job.say)
         statistics = {code: plan.notes(code).read_json() for code in job.settings.languages}
         (job.out / "statistics.json").write_json(statistics)
         for remark in remarks(statistics):
@@ -60,6 +67,20 @@ class ExtractStage(Stage[Settings]):
         for code, counts in statistics.items():
             job.track({f"vectors/{code}": counts["vectors"], f"words/{code}": counts["words"]}, 0)
         return {"languages": len(statistics), "vectors": sum(counts["vectors"] for counts in statistics.values())}
+
+
+def given_file(settings: Settings, code: str) -> Place:
+    return Place.parse((settings.extract.path or "").replace("{lang}", code))
+
+
+def take_given(plan: Plan, code: str) -> None:
+    """The vectors of a language's file."""
+    from babelray.vectors.formats import read_vectors
+
+    if not plan.notes(code).exists():
+        vectors = read_vectors(given_file(plan.settings, code), plan.settings.extract.limit)
+        vectors.save(plan.vectors(code))
+        plan.notes(code).write_json({"vectors": len(vectors), "words": len(vectors)})
 
 
 def remarks(statistics: dict[str, dict[str, Any]]) -> list[str]:

@@ -6,14 +6,14 @@ encoder and the data; `predictions.json` with every answer, so that figures can 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from babelray.encoder.load import located
 from babelray.errors import DataError
-from babelray.evaluation.significance import over_rows, paired_permutation
-from babelray.evaluation.tasks import TASKS
+from babelray.evaluation.catalogue import TASKS
+from babelray.evaluation.hits import Hits, hits_of, p_value
 from babelray.stages.artifact import fingerprint, provenance
 from babelray.storage import Place
 
@@ -90,24 +90,54 @@ def shown(value: float, kind: str) -> str:
     return f"{100 * value:.1f}" if kind == "%" else format(value, kind)
 
 
+def _of_one_task(
+    paths: Sequence[str], console: Console
+) -> tuple[list[dict[str, Any]], type[EvaluationTask], list[str]]:
+    """The results, their task, and the languages that all of them have."""
+    results = [_load(path) for path in paths]
+    for path, result in zip(paths, results, strict=True):
+        if result["task"] != results[0]["task"]:
+            raise DataError(
+                f"{paths[0]} is of {results[0]['task']}, {path} of {result['task']}", "Compare results of one task."
+            )
+    if len({tuple(sorted(result["sources"].values())) for result in results}) > 1:
+        console.print("[yellow]They were measured on different data.[/]")
+    languages = [code for code in results[0]["scores"] if all(code in result["scores"] for result in results)]
+    if not languages:
+        raise DataError("the results have no language in common", "Compare results on the same languages.")
+    return results, TASKS[results[0]["task"]], languages
+
+
+def rank_results(paths: Sequence[str], console: Console) -> None:
+    """Several results of a task, the best first; those that are not significantly worse than it are marked."""
+    from rich.markdown import Markdown
+
+    from babelray.evaluation.comparison import MARK, TaskScores, markdown
+
+    results, kind, languages = _of_one_task(paths, console)
+    board = TaskScores(
+        label=kind.__name__,
+        measure=kind.main.replace("_", " "),
+        percent=kind.columns[kind.main] == "%",
+        means={
+            path: [fmean(result["scores"][code][kind.main] for code in languages)]
+            for path, result in zip(paths, results, strict=True)
+        },
+        hits={path: [_hits(path, languages)] for path in paths},
+    ).board()
+    console.print(Markdown(f"**{results[0]['task']}**, mean over {len(languages)} languages\n\n{markdown(board)}"))
+    console.print(MARK, style="dim", highlight=False)
+
+
 def compare_results(first: str, second: str, console: Console) -> None:
     """The main measure of two results of a task by language, and their difference; those that are sure are marked."""
     from rich.table import Table
 
-    results = [_load(path) for path in (first, second)]
-    tasks = [result["task"] for result in results]
-    if tasks[0] != tasks[1]:
-        raise DataError(f"{first} is of {tasks[0]}, {second} of {tasks[1]}", "Compare results of one task.")
-    if sorted(results[0]["sources"].values()) != sorted(results[1]["sources"].values()):
-        console.print("[yellow]The two were measured on different data.[/]")
-    kind = TASKS[tasks[0]]
-    languages = [code for code in results[0]["scores"] if code in results[1]["scores"]]
-    if not languages:
-        raise DataError("the two results have no language in common", "Compare results on the same languages.")
+    results, kind, languages = _of_one_task((first, second), console)
     rows = {c: tuple(result["scores"][c][kind.main] for result in results) for c in languages}
     hits = [_hits(path, languages) for path in (first, second)]
     form = kind.columns[kind.main]
-    table = Table("", title=f"{tasks[0]}: {kind.main}", title_justify="left", title_style="bold")
+    table = Table("", title=f"{results[0]['task']}: {kind.main}", title_justify="left", title_style="bold")
     for name in ("first", "second", "difference", "p"):
         table.add_column(name, justify="right")
     for code, (a, b) in rows.items():
@@ -129,29 +159,15 @@ def _load(path: str) -> dict[str, Any]:
     return place.read_json()
 
 
-def _hits(path: str, languages: list[str]) -> dict[str, list[float]]:
-    """Of each language whether each sentence was answered right, both directions averaged; empty if not known."""
-    answers = (Place.parse(path) / PREDICTIONS).read_json()
-    if not all(isinstance(answers.get(code), dict) and "to_hub" in answers[code] for code in languages):
-        return {}
-    return {
-        code: [fmean(pair) for pair in zip(*(side["hits"] for side in answers[code].values()), strict=True)]
-        for code in languages
-    }
+def _hits(path: str, languages: list[str]) -> Hits:
+    return hits_of((Place.parse(path) / PREDICTIONS).read_json(), languages)
 
 
-def _p(hits: list[dict[str, list[float]]], code: str | None) -> str:
+def _p(hits: list[Hits], code: str | None) -> str:
     """The p-value of a language's difference, or of the mean's; empty if there are no answers to test."""
-    if not all(hits):
+    p = p_value(hits[0], hits[1], code)
+    if p is None:
         return ""
-    if any(len(hits[0][c]) != len(hits[1][c]) for c in ([code] if code else hits[0])):
-        return ""
-    if code is not None:
-        p = paired_permutation(hits[0][code], hits[1][code]).p
-    elif len({len(some) for some in hits[0].values()}) == 1:  # the same sentences in every language, for all we know
-        p = paired_permutation(over_rows(hits[0]), over_rows(hits[1])).p
-    else:
-        p = paired_permutation(hits[0], hits[1]).p
     text = "< 0.001" if p < 0.001 else f"{p:.3f}"
     return f"[bold]{text}[/]" if p < SURE else text
 

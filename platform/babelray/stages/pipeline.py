@@ -18,6 +18,7 @@ from babelray.stages.compare import CompareStage, run_name
 from babelray.stages.corpus import CorpusStage
 from babelray.stages.encoder import EncoderStage
 from babelray.stages.evaluate import EvaluateStage
+from babelray.stages.expose import ExposeStage
 from babelray.stages.extract import ExtractStage
 from babelray.stages.pretrain import PretrainStage
 from babelray.stages.report import ReportStage
@@ -36,6 +37,7 @@ STAGES: tuple[Stage[Any], ...] = (
     EncoderStage(),
     ExtractStage(),
     AlignStage(),
+    ExposeStage(),
     PretrainStage(),
     EvaluateStage(),
     ReportStage(),
@@ -62,7 +64,7 @@ class Step:
 def plan(recipe: Recipe, until: str | None = None) -> list[Step]:
     """The steps of a run up to a stage, with their fingerprints; nothing is run, nothing is written."""
     storage = Place.parse(recipe.storage)
-    wanted = _needed(until)
+    wanted = _needed(recipe, until)
     steps: dict[str, Step] = {}
     for stage in STAGES:
         if stage.name in wanted:
@@ -81,11 +83,19 @@ def _step(stage: Stage[Any], settings: Config, inputs: Mapping[str, str], storag
     return Step(stage, settings, sources, inputs, code, key, storage / stage.name / key)
 
 
-def _needed(until: str | None) -> set[str]:
-    names = [stage.name for stage in STAGES]
+def _needed(recipe: Recipe, until: str | None) -> set[str]:
+    """The stages that lead to one; without one, all that the recipe has."""
+    absent = {"pretrain"} if recipe.pretrain is None else set()
+    absent |= {"expose"} if recipe.expose is None else set()
+    for stage in STAGES:
+        if absent & set(stage.needs):
+            absent.add(stage.name)
     if until is None:
-        return set(names)
+        return {stage.name for stage in STAGES} - absent
     _check_stage(until)
+    if until in absent:
+        key = until if until in ("pretrain", "expose") else "pretrain"
+        raise RecipeError(f"this recipe has no {until}", f"Give it a key `{key}`.")
     needed = {until}
     for stage in reversed(STAGES):
         if stage.name in needed:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from babelray.config import Config, operational
+from babelray.errors import RecipeError
 from babelray.lexicon.word_alignment import links_file
 from babelray.objectives.word_l2 import WordL2Config
 from babelray.stages.stage import Job, Stage
@@ -16,6 +17,7 @@ from babelray.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from ray.train import Checkpoint
+    from transformers import PreTrainedModel
 
     from babelray.recipe import Recipe
     from babelray.training.launch import Worker
@@ -37,6 +39,8 @@ class PretrainStage(Stage[Settings]):
     needs = ("corpus", "encoder", "align")
 
     def settings(self, recipe: Recipe) -> Settings:
+        if recipe.pretrain is None:
+            raise RecipeError("the recipe does not say how to train", "Give it a key `pretrain`.")
         seed = recipe.seed if recipe.pretrain.seed is None else recipe.pretrain.seed
         return Settings(
             name=recipe.name, languages=recipe.languages, hub=recipe.hub, seed=seed, training=recipe.pretrain
@@ -61,7 +65,7 @@ def train_encoder(job: Job[Any], settings: Settings, encoder: Place, aligned: Pl
     from babelray.training.validation import SCORE
 
     training = settings.training
-    setting = Setting(settings, encoder, job.source("corpus"), aligned, _segmenters(job), job.out / "alignments")
+    setting = Setting(settings, encoder, job.source("corpus"), aligned, segmenters_of(job), job.out / "alignments")
     if any(isinstance(objective, WordL2Config) and not objective.alignments for objective in training.objectives):
         others = [code for code in settings.languages if code != settings.hub]
         run_tasks([Task(code, _link_words, (setting, code)) for code in others], job.progress, "languages")
@@ -86,7 +90,7 @@ def train_encoder(job: Job[Any], settings: Settings, encoder: Place, aligned: Pl
     return figures
 
 
-def _segmenters(job: Job[Any]) -> dict[str, str]:
+def segmenters_of(job: Job[Any]) -> dict[str, str]:
     return job.inputs["corpus"].manifest["settings"]["segmenters"]
 
 
@@ -136,15 +140,24 @@ def _link_words(setting: Setting, code: str) -> None:
 
 
 def _export(setting: Setting, checkpoint: Checkpoint, out: Place, figures: dict[str, Any]) -> None:
-    """The encoder of a checkpoint, with its model card, as others load it."""
-    from babelray.encoder.load import load_masked_lm, load_tokenizer, save_encoder
-    from babelray.training.card import model_card, sentence_transformer
+    """The encoder of a checkpoint, as others load it."""
+    from babelray.encoder.load import load_masked_lm
     from babelray.training.checkpoint import Checkpoint as Saved
 
-    with setting.encoder.local_input() as start, checkpoint.as_directory() as folder, out.local_output() as target:
-        model, tokenizer = load_masked_lm(str(start)), load_tokenizer(str(start))
+    with setting.encoder.local_input() as start, checkpoint.as_directory() as folder:
+        model = load_masked_lm(str(start))
         Saved(folder).load_weights(model)
-        s = setting.settings
+    save_trained(setting, model, out, figures)
+
+
+def save_trained(setting: Setting, model: PreTrainedModel, out: Place, figures: dict[str, Any]) -> None:
+    """A trained encoder with its tokenizer and its model card, as others load it."""
+    from babelray.encoder.load import load_tokenizer, save_encoder
+    from babelray.training.card import model_card, sentence_transformer
+
+    s = setting.settings
+    with setting.encoder.local_input() as start, out.local_output() as target:
+        tokenizer = load_tokenizer(str(start))
         save_encoder(model, target, s.training.weights)
         tokenizer.save_pretrained(target)
         sentence_transformer(target, model.config.hidden_size, min(tokenizer.model_max_length, 512))

@@ -39,7 +39,11 @@ class ReportStage(Stage[Settings]):
             for stage in ("encoder", "pretrain")
             if (place := job.source(stage) / "curves.json").exists()
         }
-        matrix = job.source("evaluate") / "matrix.json"
+        found = {
+            name: place.read_json()
+            for name in ("matrix", "tasks", "retrieval_matrix", "picture")
+            if (place := job.source("evaluate") / f"{name}.json").exists()
+        }
         page = render(
             ReportData(
                 name=job.settings.name,
@@ -48,8 +52,8 @@ class ReportStage(Stage[Settings]):
                 scores=(job.source("evaluate") / "scores.json").read_json(),
                 statistics=(job.source("corpus") / "statistics.json").read_json()["text"],
                 curves=curves,
-                matrix=matrix.read_json() if matrix.exists() else None,
                 manifests={stage: artifact.manifest for stage, artifact in job.inputs.items()},
+                **found,
             )
         )
         (job.out / "report.html").write_text(page)

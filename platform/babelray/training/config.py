@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -51,13 +51,9 @@ class ValidationConfig(Config):
     """Training ends early after so many measurements without a better one."""
 
 
-class TrainingConfig(Config):
-    """A training run on Ray Train and DeepSpeed. Batch sizes are per step, over all workers and accumulated parts."""
+class OptimizationConfig(Config):
+    """How weights are changed, and what computes it: shared by all that trains."""
 
-    objectives: list[AnyObjective] = Field(min_length=1)
-    """The losses, summed with their weights."""
-    seed: int | None = Field(None, ge=0)
-    """What is drawn and dropped out; the recipe's seed by default."""
     steps: int = Field(7500, ge=1)
     learning_rate: float = Field(5e-5, gt=0)
     warmup: float = Field(0.1, ge=0, le=1)
@@ -69,10 +65,6 @@ class TrainingConfig(Config):
     """Largest norm of the gradient."""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     """bf16 and fp16 keep the weights in float32 as well; fp16 needs GPUs."""
-    weights: Literal["float32", "float16", "bfloat16"] = "float32"
-    """How the result is written down; half of the size, and read as float32 again."""
-    validation: ValidationConfig | None = None
-    """Measuring on held-out data while training; then the best checkpoint is the result, otherwise the last."""
     workers: int = operational(2, ge=1)
     accumulate: int = operational(1, ge=1)
     """In how many parts a worker takes its share of a step, one after the other: more need less memory."""
@@ -84,6 +76,29 @@ class TrainingConfig(Config):
     """Compute activations again in the backward pass instead of keeping them."""
     compile: bool = operational(False)
     """Compile the encoder with torch.compile."""
+
+    @model_validator(mode="after")
+    def _deepspeed_can_do_it(self) -> Self:
+        if self.precision != "fp32" and self.zero_stage == 0:
+            raise ValueError(f"{self.precision} needs zero_stage 1, 2 or 3, which shard the float32 weights")
+        if self.offload == "optimizer" and self.zero_stage == 0:
+            raise ValueError("offload: optimizer needs zero_stage 1, 2 or 3")
+        if self.offload == "all" and self.zero_stage != 3:
+            raise ValueError("offload: all needs zero_stage 3")
+        return self
+
+
+class TrainingConfig(OptimizationConfig):
+    """A training run on Ray Train and DeepSpeed. Batch sizes are per step, over all workers and accumulated parts."""
+
+    objectives: list[AnyObjective] = Field(min_length=1)
+    """The losses, summed with their weights."""
+    seed: int | None = Field(None, ge=0)
+    """What is drawn and dropped out; the recipe's seed by default."""
+    weights: Literal["float32", "float16", "bfloat16"] = "float32"
+    """How the result is written down; half of the size, and read as float32 again."""
+    validation: ValidationConfig | None = None
+    """Measuring on held-out data while training; then the best checkpoint is the result, otherwise the last."""
     log_every: int = operational(10, ge=1)
     checkpoint_every: int = operational(500, ge=1)
     """Steps between checkpoints; a run that dies goes on from the last one."""
@@ -101,7 +116,7 @@ class TrainingConfig(Config):
         return objectives
 
     @model_validator(mode="after")
-    def _batches_can_be_shared_out(self) -> TrainingConfig:
+    def _batches_can_be_shared_out(self) -> Self:
         parts = self.workers * self.accumulate
         for objective in self.objectives:
             if objective.batch_size % parts:
@@ -111,18 +126,41 @@ class TrainingConfig(Config):
                 )
         return self
 
+
+class FineTuningConfig(OptimizationConfig):
+    """How an encoder with a head is trained on labelled examples, in one process. The defaults are XTREME's (Hu et al.,
+    2020); a small encoder wants a learning rate of 5e-4 or more, and more epochs.
+    """
+
+    steps: int = Field(0, ge=0)
+    """So many, whatever `epochs` says; 0: as many as the epochs have."""
+    epochs: int = Field(3, ge=1)
+    """How often each example is seen."""
+    batch_size: int = Field(32, ge=1)
+    """Examples a step, over all accumulated parts."""
+    learning_rate: float = Field(2e-5, gt=0)
+    workers: Literal[1] = operational(1)
+    zero_stage: Literal[0, 1, 2] = operational(1)
+    """DeepSpeed's ZeRO stage; a single worker shards nothing, but bf16, fp16 and offload need 1 or 2."""
+    offload: Literal["none", "optimizer"] = operational("none")
+    """What lies in main memory instead of the GPU's: nothing, or the optimizer's state."""
+
     @model_validator(mode="after")
-    def _deepspeed_can_do_it(self) -> TrainingConfig:
-        if self.precision != "fp32" and self.zero_stage == 0:
-            raise ValueError(f"{self.precision} needs zero_stage 1, 2 or 3, which shard the float32 weights")
-        if self.offload == "optimizer" and self.zero_stage == 0:
-            raise ValueError("offload: optimizer needs zero_stage 1, 2 or 3")
-        if self.offload == "all" and self.zero_stage != 3:
-            raise ValueError("offload: all needs zero_stage 3")
+    def _batches_can_be_parted(self) -> Self:
+        if self.batch_size % self.accumulate:
+            raise ValueError(f"batch_size ({self.batch_size}) is not a multiple of accumulate ({self.accumulate})")
         return self
 
+    def for_examples(self, count: int) -> Self:
+        """With the steps that the epochs of so many examples take.
 
-def learning_rate(config: TrainingConfig, step: int) -> float:
+        >>> FineTuningConfig(epochs=3, batch_size=32).for_examples(100).steps
+        10
+        """
+        return self.model_copy(update={"steps": self.steps or -(-self.epochs * count // self.batch_size)})
+
+
+def learning_rate(config: OptimizationConfig, step: int) -> float:
     """The learning rate of a step, counted from 0.
 
     >>> made = TrainingConfig(objectives=[{"kind": "mlm"}], steps=100, learning_rate=1.0, warmup=0.1)

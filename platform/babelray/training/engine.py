@@ -13,11 +13,11 @@ from babelray.errors import TrainingError
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from babelray.training.config import TrainingConfig
+    from babelray.training.config import OptimizationConfig
     from babelray.training.mixture import Mixture
 
 
-def deepspeed_config(config: TrainingConfig) -> dict[str, Any]:
+def deepspeed_config(config: OptimizationConfig) -> dict[str, Any]:
     """DeepSpeed's own configuration for ours. The learning rate is set by the loop, step by step."""
     alone = config.workers == 1 and config.zero_stage < 3 and config.precision == "fp32" and config.offload == "none"
     zero: dict[str, Any] = {"stage": 0 if alone else config.zero_stage}  # one worker has nobody to share with
@@ -43,8 +43,8 @@ def deepspeed_config(config: TrainingConfig) -> dict[str, Any]:
     }
 
 
-def start_engine(mixture: Mixture, config: TrainingConfig) -> Any:
-    """A DeepSpeed engine in the process group that Ray Train has made."""
+def start_engine(mixture: Mixture, config: OptimizationConfig) -> Any:
+    """A DeepSpeed engine in the process group that is there: Ray Train's, or that of `fine_tuning`."""
     if not torch.cuda.is_available() and (config.precision == "fp16" or config.offload != "none"):
         what = "precision: fp16" if config.precision == "fp16" else f"offload: {config.offload}"
         raise TrainingError(f"{what} needs GPUs, and there are none", "Use fp32 or bf16, and offload: none.")

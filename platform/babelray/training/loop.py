@@ -19,7 +19,7 @@ from babelray.training.validation import Best, Validation
 from babelray.training.watch import Watch
 
 if TYPE_CHECKING:
-    from babelray.training.config import TrainingConfig
+    from babelray.training.config import OptimizationConfig, TrainingConfig
     from babelray.training.launch import Worker
     from babelray.training.materials import ArtifactMaterials
 
@@ -89,7 +89,7 @@ def _steps(mixture: Mixture, config: TrainingConfig, start: int) -> Iterator[tup
 
 
 def update(
-    engine: Any, mixture: Mixture, data: StepData, config: TrainingConfig, watch: Watch | None = None
+    engine: Any, mixture: Mixture, data: StepData, config: OptimizationConfig, watch: Watch | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, float]:
     """One step: losses of all parts, their gradients, new weights; the losses are looked at before the weights change.
 

@@ -1,0 +1,125 @@
+"""What exposing brought: word translation by every mixture of static and encoded vectors, as a table and a page.
+
+The layout is that of Vulić et al. (2023, Tables 1 to 3 and Figure 2): static vectors alone (λ = 0), the encoder alone
+(λ = 1) and both mixed, before tuning (`plain`, the paper's noCL) and after (`tuned`, +CL).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from babelray.evaluation import plots
+from babelray.evaluation.comparison import markdown
+from babelray.evaluation.report_page import escaped, figure, html_table, page
+
+if TYPE_CHECKING:
+    from babelray.languages import Language
+
+Grid = Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]]]
+"""{language: {plain | tuned: {λ: scores}}}"""
+PLAIN, TUNED = "plain", "tuned"
+
+
+def p1(grid: Grid, code: str, version: str, share: str) -> float | None:
+    """P@1 of a mixture in per cent, if it was tried."""
+    scores = grid[code][version].get(share)
+    return 100 * scores["p1"] if scores else None
+
+
+def columns(share: float) -> dict[str, tuple[str, str]]:
+    mixed = f"{share:g}"
+    return {
+        "static": (PLAIN, "0"),
+        "plain (λ = 1)": (PLAIN, "1"),
+        f"plain (λ = {mixed})": (PLAIN, mixed),
+        "tuned (λ = 1)": (TUNED, "1"),
+        f"tuned (λ = {mixed})": (TUNED, mixed),
+    }
+
+
+def table(grid: Grid, share: float) -> list[list[str]]:
+    """A header, a line for each language, and the mean; the best of a line is marked."""
+    chosen = columns(share)
+    lines = [["", "words", "covered %", *chosen]]
+    values = {code: [p1(grid, code, *pair) for pair in chosen.values()] for code in grid}
+    for code, cells in values.items():
+        scores = next(iter(grid[code][TUNED].values()))
+        lines.append([code, str(scores["words"]), f"{100 * scores['coverage']:.0f}", *_marked(cells)])
+    means = [None if None in column else fmean(column) for column in zip(*values.values(), strict=True)]
+    return [*lines, ["mean", "", "", *_marked(means)]]
+
+
+def _marked(cells: Sequence[float | None]) -> list[str]:
+    best = max((cell for cell in cells if cell is not None), default=None)
+    return ["–" if cell is None else f"**{cell:.1f}**" if cell == best else f"{cell:.1f}" for cell in cells]
+
+
+def best_shares(grid: Grid) -> list[list[str]]:
+    """For each language the share that does best, plain and tuned, and what it gives."""
+    lines = [["", "plain: best λ", "P@1 %", "tuned: best λ", "P@1 %"]]
+    for code, versions in grid.items():
+        cells = []
+        for version in (PLAIN, TUNED):
+            score, share = max((scores["p1"], share) for share, scores in versions[version].items())
+            cells += [share, f"{100 * score:.1f}"]
+        lines.append([code, *cells])
+    return lines
+
+
+def exposure_table(grid: Grid, share: float) -> str:
+    """Both tables as Markdown; P@1 in per cent, by CSLS."""
+    return f"{markdown(table(grid, share))}\n\n{markdown(best_shares(grid))}\n"
+
+
+def exposure_page(name: str, grid: Grid, share: float, languages: Mapping[str, Language]) -> str:
+    """The page, with a curve for each language."""
+    body = [
+        f"<h1>{escaped(name)}</h1><p class='lead'>Babelray: lexical knowledge, exposed. Held-out words whose nearest "
+        "word in the hub (CSLS) is a translation, per cent. λ is the share of the encoder in the mixture with static "
+        "vectors: 0 is static vectors alone, 1 the encoder alone.</p>",
+        f"<section><h2>Word translation</h2>{_html(table(grid, share), languages)}</section>",
+        f"<section><h2>By the share of the encoder</h2>{figure(curves(grid, share))}"
+        f"{_html(best_shares(grid), languages)}</section>",
+    ]
+    return page(name, "".join(body))
+
+
+def _html(lines: Sequence[Sequence[str]], languages: Mapping[str, Language]) -> str:
+    def cell(text: str) -> str:
+        return f"<b>{escaped(text[2:-2])}</b>" if text.startswith("**") else escaped(text)
+
+    rows = [[languages[c].name if c in languages else c, *cells] for c, *cells in lines[1:]]
+    return html_table(lines[0], [[cell(text) for text in row] for row in rows])
+
+
+def curves(grid: Grid, share: float) -> str:
+    """A small plot for each language and one for the mean: P@1 against λ, plain and tuned."""
+    shares = list(next(iter(grid.values()))[PLAIN])
+    series = {code: {v: [100 * grid[code][v][s]["p1"] for s in shares] for v in (PLAIN, TUNED)} for code in grid}
+    if len(series) > 1:
+        means = {
+            v: [fmean(column) for column in zip(*(one[v] for one in series.values()), strict=True)]
+            for v in (PLAIN, TUNED)
+        }
+        series = {"mean": means, **series}
+    across = min(4, len(series))
+    down = -(-len(series) // across)
+    picture, all_axes = plots._figure(3.0 * across + 0.4, 2.5 * down, across, down)
+    places = [float(one) for one in shares]
+    for axes, (code, lines) in zip(all_axes, series.items(), strict=False):
+        for version, colour in ((PLAIN, plots.BEFORE), (TUNED, plots.AFTER)):
+            axes.plot(places, lines[version], marker="o", markersize=3, color=colour, label=version)
+        axes.axvline(share, color="#D55E00", linewidth=0.8, linestyle=":")
+        axes.set_title(code, fontsize=10)
+        axes.set_xlabel("λ")
+    for axes in all_axes[len(series) :]:
+        axes.set_visible(False)
+    all_axes[0].legend(frameon=False, fontsize=8)
+    told = "; ".join(
+        f"{code}: plain from {lines[PLAIN][0]:.1f} to {lines[PLAIN][-1]:.1f}, tuned from {lines[TUNED][0]:.1f} to "
+        f"{lines[TUNED][-1]:.1f}, at best {max(lines[TUNED]):.1f}"
+        for code, lines in series.items()
+    )
+    return plots._svg(picture, f"P@1 in per cent against λ. {told}.")
