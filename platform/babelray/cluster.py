@@ -34,9 +34,10 @@ def connect() -> None:
             ray.init(address=address, runtime_env={"py_modules": [package]}, **quiet)
         else:
             ray.init(address="local", include_dashboard=False, **quiet)
-    except (ConnectionError, RuntimeError, TimeoutError) as error:
+    except Exception as error:  # Ray raises bare ones, such as when a busy machine does not start it in time
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ClusterError(f"cannot connect to Ray: {first}", "`babelray doctor` says what is wrong.") from error
+        remedy = "Run the same command again; `babelray doctor` says what is wrong."
+        raise ClusterError(f"cannot connect to Ray: {first}", remedy) from error
 
 
 def _set_defaults() -> None:

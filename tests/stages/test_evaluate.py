@@ -11,7 +11,15 @@ from babelray.errors import DataError
 from babelray.evaluation.config import EvaluateConfig
 from babelray.evaluation.word_similarity import WordSimilaritySource
 from babelray.lexicon.pairs import Pair, write_pairs
-from babelray.stages.evaluate import EvaluateStage, EvaluationSettings, _matrix_row, _vector_scores, averages
+from babelray.stages.evaluate import (
+    EvaluateStage,
+    EvaluationSettings,
+    _matrix_row,
+    _vector_scores,
+    averages,
+    between_all,
+    judge,
+)
 from babelray.storage import Place
 from babelray.vectors.word_vectors import WordVectors
 
@@ -59,3 +67,33 @@ def test_word_similarity_within_and_across_languages(places: tuple[Place, Place]
 def test_ratings_that_no_language_has(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no language has a file"):
         WordSimilaritySource(path=str(tmp_path / "{lang}.csv")).files(["en", "de"])
+
+
+def test_retrieval_between_languages_by_what_they_translate() -> None:
+    """German and Dutch share ten sentences, Swahili only one with them."""
+    matrix = torch.eye(12)
+    aligned = {
+        "de": {str(i): matrix[i] for i in range(11)},
+        "nl": {str(i): matrix[i if i > 1 else 1 - i] for i in range(10)},
+        "sw": {"0": matrix[0]},
+    }
+    found = between_all(aligned)
+    assert found == {"de": {"nl": pytest.approx(0.8)}, "nl": {"de": pytest.approx(0.8)}, "sw": {}}
+    assert between_all({"de": aligned["de"], "sw": aligned["sw"]}) == {}
+
+
+def test_a_task_that_was_judged_is_not_judged_again(tiny_encoder: str, tmp_path: Path) -> None:
+    (tmp_path / "table.tsv").write_text("de\ten\nein Hund\ta dog\neine Katze\ta cat\n")
+    config = settings(tasks=[{"task": "tatoeba", "data": str(tmp_path / "table.tsv"), "layer": -1}])
+    (task,) = config.evaluate.tasks
+    out = Place.parse(tmp_path / "out")
+    first = judge(task, Place.parse(tiny_encoder), out, "before")
+    assert judge(task, Place.parse("/nowhere"), out, "before") == first
+    assert (out / "predictions" / "tatoeba-before.json").exists()
+
+
+def test_tasks_whose_data_are_not_there(tmp_path: Path) -> None:
+    absent = {"task": "tatoeba", "data": str(tmp_path / "nothing.tsv")}
+    with pytest.raises(DataError):
+        EvaluateStage().sources(settings(tasks=[absent]))
+    assert EvaluateStage().sources(settings(tasks=[absent | {"required": False}])) == []

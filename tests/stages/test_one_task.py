@@ -10,7 +10,7 @@ from rich.console import Console
 from babelray.errors import DataError
 from babelray.evaluation.catalogue import TASKS
 from babelray.recipe import configure
-from babelray.stages.one_task import compare_results, evaluate_model, model_fingerprint
+from babelray.stages.one_task import compare_results, evaluate_model, model_fingerprint, rank_results
 
 EN = ["The cat sleeps.", "A dog runs.", "It is warm.", "The garden is big.", "A bed.", "Sleep well, cat."]
 DE = [
@@ -135,3 +135,18 @@ def test_the_command(babelray, tiny_encoder: str, tmp_path: Path) -> None:
     assert process.returncode == 2 and "scoring" in process.stderr
     process = babelray("evaluate", "--task", "tatoeba")
     assert process.returncode == 2 and "--model" in process.stderr
+
+
+def test_three_results_are_ranked(tmp_path: Path) -> None:
+    for name, right in (("a", 0), ("b", 20), ("c", 19)):
+        hits = {"de": {"hits": [1] * right + [0] * (20 - right)}}
+        score = {"de": {"accuracy": right / 20}}
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "predictions.json").write_text(json.dumps(hits))
+        about = {"task": "classification", "scores": score, "sources": {"x": "1"}}
+        (tmp_path / name / "result.json").write_text(json.dumps(about))
+    console = Console(record=True, width=160)
+    rank_results([str(tmp_path / name) for name in "abc"], console)
+    lines = [line for line in console.export_text().splitlines() if str(tmp_path) in line]
+    assert [line.split()[0][-1] for line in lines] == ["b", "c", "a"]
+    assert ["●" in line for line in lines] == [True, True, False] and "< 0.001" in lines[2]
