@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from babelray.errors import TrainingError
+from babelray.objectives.contrastive import Contrastive
 from babelray.training.engine import import_deepspeed
 from group import LocalWorker, free_port, run, start_group, two_workers, weights
 
@@ -96,6 +97,27 @@ def test_a_resumed_training_ends_with_the_same_bits(tiny_encoder, tmp_path: Path
     assert min(resumed.values) == 4 and not resumed.said
     found, expected = (weights(tmp_path / name / "step-00006") for name in ("stopped", "whole"))
     assert found.keys() == expected.keys() and all(found[name].equal(expected[name]) for name in expected)
+
+
+def test_negatives_are_looked_for_again_and_a_resumed_training_has_the_same(
+    tiny_encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An epoch is three steps of two of the six entries; the run is killed in the middle of the second and third."""
+    looked: list[int] = []
+    mine = Contrastive.mine
+    monkeypatch.setattr(Contrastive, "mine", lambda *arguments: (looked.append(1), mine(*arguments))[1])
+    objective = {"kind": "contrastive", "pairs": "words", "batch_size": 2, "hard_negatives": 2, "draw": "turns"}
+    how = config(objectives=[objective | {"mine": "every epoch"}], steps=8, checkpoint_every=1, learning_rate=1e-2)
+    run(tiny_encoder, how, tmp_path / "whole")
+    assert len(looked) == 3, "before the first, the fourth and the seventh step"
+    for step in (4, 6, 7):
+        run(tiny_encoder, how, tmp_path / "stopped", stop_after=step)
+    run(tiny_encoder, how, tmp_path / "stopped")
+    found, expected = (weights(tmp_path / name / "step-00008") for name in ("stopped", "whole"))
+    assert all(found[name].equal(expected[name]) for name in expected)
+    run(tiny_encoder, how | {"objectives": [objective]}, tmp_path / "once")
+    once = weights(tmp_path / "once" / "step-00008")
+    assert not all(once[name].equal(expected[name]) for name in expected)
 
 
 def test_two_workers(undisturbed, tiny_encoder: str, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ sentence-transformers library (their footnote 5), of source to target only. Here
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -66,6 +66,8 @@ class ContrastiveConfig(ObjectiveConfig):
     """Hard negatives are looked for among the dictionary's entries, and so many of the most frequent words."""
     both_ways: bool = False
     """Whether the hub's entries get hard negatives too, in the other language."""
+    mine: Literal["once", "every epoch"] = "once"
+    """Whether hard negatives are those of the encoder before training, or looked for again after every epoch."""
     special_tokens: bool = False
     """Whether special tokens count in the mean that stands for a text, as in Vulić et al. (2023)."""
 
@@ -166,8 +168,26 @@ class Contrastive(WholeObjective):
         return ("forth", "back") if self.config.both_ways else ("forth",)
 
     def start(self, device: torch.device) -> None:
-        if self.ways:
+        if self.ways and not self.hard:
             self.mine(self.materials.initial_encoder().to(device), device)
+
+    def renews(self, step: int) -> bool:
+        """After the step that an epoch ends in; not before the first."""
+        if not self.ways or self.config.mine == "once" or step == 0:
+            return False
+        return step * self.batch_size // self.count > (step - 1) * self.batch_size // self.count
+
+    def renew(self, model: PreTrainedModel, device: torch.device) -> None:
+        self.mine(model.base_model, device)
+
+    @property
+    def state(self) -> Any:
+        if self.config.mine == "once":
+            return None
+        return [[*text, negatives] for text, negatives in self.hard.items()]
+
+    def restore(self, state: Any) -> None:
+        self.hard = {(code, way, text): negatives for code, way, text, negatives in state or []}
 
     def mine(self, model: PreTrainedModel, device: torch.device) -> None:
         """For every entry, the nearest ones of the other language that are not its translations, by an encoder."""

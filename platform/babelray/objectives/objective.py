@@ -12,7 +12,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -171,6 +171,21 @@ class Objective(ABC):
 
     def start(self, device: torch.device) -> None:  # noqa: B027 (most have nothing to do)
         """What is to be done once, on the device that trains, before the first step."""
+
+    def renews(self, step: int) -> bool:
+        """Whether it looks at the encoder again before a step, as it is by then."""
+        return False
+
+    def renew(self, model: PreTrainedModel, device: torch.device) -> None:  # noqa: B027
+        """Look at the encoder again; nothing is drawn meanwhile."""
+
+    @property
+    def state(self) -> Any:
+        """What a checkpoint must keep of what it saw, as JSON has it; nothing, if that can be found again."""
+        return None
+
+    def restore(self, state: Any) -> None:  # noqa: B027
+        """Go on with the state of a checkpoint, instead of `start`."""
 
     def language_numbers(self, codes: Sequence[str]) -> Tensor:
         import torch

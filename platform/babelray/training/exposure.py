@@ -35,6 +35,8 @@ class ExposeConfig(OptimizationConfig):
     """For each entry, how many of the words most like it that are not its translations."""
     candidates: int = Field(200_000, ge=0)
     """Hard negatives are looked for among the dictionary's entries, and so many of the most frequent words."""
+    mine: Literal["once", "every epoch"] = "once"
+    """Whether hard negatives are those of the encoder before tuning, or looked for again after every epoch."""
     both_ways: bool = True
     """Whether the hub's entries get hard negatives too, in the other language."""
     shares: list[float] = Field(default=[0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0], min_length=1)
@@ -62,6 +64,7 @@ class ExposeConfig(OptimizationConfig):
             form=self.form,
             hard_negatives=self.hard_negatives,
             candidates=self.candidates,
+            mine=self.mine,
             both_ways=self.both_ways,
             special_tokens=True,
             draw="turns",

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import distributed
 
-from babelray.ahead import ahead
 from babelray.errors import TrainingError
 from babelray.training.config import FineTuningConfig
 from babelray.training.engine import import_deepspeed, start_engine
-from babelray.training.loop import update
+from babelray.training.loop import steps, update
 from babelray.training.mixture import Group, Mixture
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def fine_tune(
     with _alone():
         engine = start_engine(mixture, config)
         objective.start(engine.device)
-        for data in ahead(mixture.draw(step, step / config.steps) for step in range(config.steps)):
+        for data, _ in steps(mixture, config, engine.device):
             sums_OL, counts_OL, _ = update(engine, mixture, data.to(engine.device), config)
             losses.append(float(sums_OL.sum() / counts_OL.sum().clamp(min=1)))
             if not math.isfinite(losses[-1]):

@@ -35,6 +35,7 @@ def train(config: TrainingConfig, worker: Worker, materials: ArtifactMaterials) 
         engine = _start(mixture, config, checkpoint, worker)
         state: dict[str, Any] = checkpoint.state if checkpoint else {"step": 0}
     for objective in objectives:
+        objective.restore(state.get("objectives", {}).get(objective.label))
         objective.start(engine.device)
     validation = Validation(config.validation, engine, materials, group) if config.validation else None
     best = Best(config.validation, state.get("best"))
@@ -43,7 +44,7 @@ def train(config: TrainingConfig, worker: Worker, materials: ArtifactMaterials) 
     step: int = state["step"]
     worker.saved = step
     worker.progress(step, config.steps, "steps", "")
-    for data, waited in _steps(mixture, config, step):
+    for data, waited in steps(mixture, config, engine.device, step):
         if best.enough:
             if worker.rank == 0:
                 worker.say(f"stopped at step {step}: no better {best.measure} in {best.patience} measurements")
@@ -58,6 +59,7 @@ def train(config: TrainingConfig, worker: Worker, materials: ArtifactMaterials) 
         if measured or step % config.checkpoint_every == 0 or step == config.steps:
             state = {"step": step, "workers": worker.count, "first": watch.first, "best": best.state}
             state |= {"zero_stage": config.zero_stage, "accumulate": config.accumulate, **engine_state(engine)}
+            state |= {"objectives": mixture.state}
             worker.checkpoint(snapshot(engine, worker.rank, worker.count), state, best.last if measured else {})
     worker.wait_for_checkpoints()
 
@@ -77,15 +79,23 @@ def _start(mixture: Mixture, config: TrainingConfig, checkpoint: Checkpoint | No
     return engine
 
 
-def _steps(mixture: Mixture, config: TrainingConfig, start: int) -> Iterator[tuple[StepData, float]]:
-    """The data of each step, made ahead by a thread, and the seconds that were spent waiting for it."""
-    drawn = ahead(mixture.draw(step, step / config.steps) for step in range(start, config.steps))
-    while True:
-        began = time.perf_counter()
-        data = next(drawn, None)
-        if data is None:
-            return
-        yield data, time.perf_counter() - began
+def steps(
+    mixture: Mixture, config: OptimizationConfig, device: torch.device, start: int = 0
+) -> Iterator[tuple[StepData, float]]:
+    """The data of each step, made ahead by a thread, and the seconds that were spent waiting for it.
+
+    Nothing is made ahead of a step before which an objective looks at the encoder again.
+    """
+    while start < config.steps:
+        if mixture.renews(start):
+            mixture.renew(start, device)
+        end = next((step for step in range(start + 1, config.steps) if mixture.renews(step)), config.steps)
+        drawn = ahead(mixture.draw(step, step / config.steps) for step in range(start, end))
+        for _ in range(start, end):
+            began = time.perf_counter()
+            data = next(drawn)
+            yield data, time.perf_counter() - began
+        start = end
 
 
 def update(

@@ -92,6 +92,24 @@ class Mixture(nn.Module):
         )
         return StepData(step, parts, whole, sum(int(mask.sum()) for mask in masks))
 
+    def renews(self, step: int) -> bool:
+        return any(objective.renews(step) for objective in self.objectives.values())
+
+    @torch.no_grad()
+    def renew(self, step: int, device: torch.device) -> None:
+        """Objectives that look at the encoder again before a step do so."""
+        self.model.eval()
+        for objective in self.objectives.values():
+            if objective.renews(step):
+                objective.renew(self.model, device)
+        self.model.train()
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What objectives have seen that a resumed run could not see again."""
+        found = {label: objective.state for label, objective in self.objectives.items()}
+        return {label: state for label, state in found.items() if state is not None}
+
     def counts(self, data: StepData) -> Tensor:
         """How many terms each objective has in the whole step, by language (O, L)."""
         counts_OL = torch.zeros(len(self.objectives), len(self.languages), dtype=torch.float64)
