@@ -369,7 +369,7 @@ def _show_tasks(judged: dict[str, Any]) -> None:
 
     from rich.table import Table
 
-    from babelray.stages.one_task import shown
+    from babelray.evaluation.report_page import shown
 
     table = Table("task", "measure", title="Tasks, mean over languages", title_justify="left", title_style="bold")
     for name in ("languages", "before", "after", "p"):

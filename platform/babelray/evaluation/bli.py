@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -37,12 +37,12 @@ def bli(
             gold[left].add(target.position[right])
     counts = {"words": len(gold), "coverage": len(gold) / max(1, len(asked))}
     if not gold:
-        return {**_scores([]), "nn": _scores([]), **counts}
+        return {**rank_scores([]), "nn": rank_scores([]), **counts}
     queries_QD = source.matrix[torch.tensor([source.position[word] for word in gold])]
 
     def by(**how: Any) -> dict[str, float]:
         found = nearest(queries_QD, target.matrix, max(RANKS), **how)[1].tolist()
-        return _scores(_ranks(found, list(gold.values())))
+        return rank_scores(_ranks(found, list(gold.values())))
 
     scores = {**by(csls=csls, pool_PD=source.matrix), "nn": by(), **counts}
     if inverted_softmax:
@@ -73,7 +73,12 @@ def _ranks(found: list[list[int]], answers: list[set[int]]) -> list[int]:
     ]
 
 
-def _scores(ranks: list[int]) -> dict[str, float]:
+def rank_scores(ranks: Sequence[int]) -> dict[str, float]:
+    """P@1, P@5, P@10 and MRR of ranks, of which 0 stands for none.
+
+    >>> rank_scores([1, 0, 2, 10])
+    {'p1': 0.25, 'p5': 0.5, 'p10': 0.75, 'mrr': 0.4}
+    """
     count = max(1, len(ranks))
-    precision = {f"p{n}": sum(1 <= rank <= n for rank in ranks) / count for n in RANKS}
+    precision = {f"p{k}": sum(1 <= rank <= k for rank in ranks) / count for k in RANKS}
     return {**precision, "mrr": sum(1 / rank for rank in ranks if rank) / count}

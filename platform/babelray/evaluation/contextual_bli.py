@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import torch
 
 from babelray.errors import DataError
-from babelray.evaluation.bli import RANKS
+from babelray.evaluation.bli import RANKS, rank_scores
 from babelray.evaluation.retrieval import groups_of
 from babelray.lexicon.word_alignment import Links, align_words
 from babelray.vectors.retrieval import nearest
@@ -242,14 +242,3 @@ def first_ranks(positions_Nn: Tensor, labels_N: Tensor) -> Tensor:
     """
     right_Nn = labels_N[positions_Nn] == labels_N.unsqueeze(1)
     return torch.where(right_Nn.any(1), right_Nn.int().argmax(1) + 1, 0)
-
-
-def rank_scores(ranks: Sequence[int]) -> dict[str, float]:
-    """P@1, P@5, P@10 and MRR of ranks, of which 0 stands for none.
-
-    >>> rank_scores([1, 0, 2, 10])
-    {'p1': 0.25, 'p5': 0.5, 'p10': 0.75, 'mrr': 0.4}
-    """
-    count = max(1, len(ranks))
-    precision = {f"p{k}": sum(1 <= rank <= k for rank in ranks) / count for k in RANKS}
-    return {**precision, "mrr": sum(1 / rank for rank in ranks if rank) / count}

@@ -14,6 +14,7 @@ from babelray.encoder.load import located
 from babelray.errors import DataError
 from babelray.evaluation.catalogue import TASKS
 from babelray.evaluation.hits import Hits, hits_of, p_value
+from babelray.evaluation.report_page import shown
 from babelray.stages.artifact import fingerprint, provenance
 from babelray.storage import Place
 
@@ -79,15 +80,6 @@ def show(result: Result, task: EvaluationTask, title: str, console: Console) -> 
         means = [shown(result.mean(name), kind) for name, kind in columns.items()]
         table.add_row("mean", *means, style="bold")
     console.print(table)
-
-
-def shown(value: float, kind: str) -> str:
-    """A value as a table has it.
-
-    >>> shown(0.1234, "%"), shown(0.1234, ".3f")
-    ('12.3', '0.123')
-    """
-    return f"{100 * value:.1f}" if kind == "%" else format(value, kind)
 
 
 def _of_one_task(
