@@ -24,14 +24,13 @@ Shapes: N mentions, M names of a block, D width, n nearest names.
 
 from __future__ import annotations
 
-import re
-import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from babelray.errors import DataError
+from babelray.lexicon.synonyms import LINE, read_names
 from babelray.vectors.retrieval import nearest
 
 if TYPE_CHECKING:
@@ -48,9 +47,6 @@ DEPTH = 10
 """Names that are looked at for each mention."""
 NAMES = 1 << 15
 """Names whose vectors are in memory at once."""
-LINE = (
-    "A line is `C0027996||Vitamin B`: a concept, or several joined by `|`, and a text; or with a tab between the two."
-)
 
 
 class Mention(NamedTuple):
@@ -155,7 +151,7 @@ def _encoded(encoder: TextEncoder, texts: Sequence[str], pooling: Pooling) -> Te
 
 def read_mentions(place: Place) -> list[Mention]:
     """The mentions of a file, in its order; XL-BEL's `de_1k_test_query.txt`."""
-    found = [Mention(text, frozenset(concepts)) for concepts, text in _rows(place)]
+    found = [Mention(text, frozenset(concepts)) for concepts, text in read_names(place)]
     if not found:
         raise DataError(f"{place}, line 1: there are no mentions", LINE)
     return found
@@ -165,23 +161,10 @@ def read_knowledge_base(places: Sequence[Place]) -> KnowledgeBase:
     """The names in some files, in their order; a name that stands there again adds its concepts."""
     names: KnowledgeBase = {}
     for place in places:
-        for concepts, name in _rows(place):
+        for concepts, name in read_names(place):
             known = names[name].split("|") if name in names else []
             names[name] = "|".join(dict.fromkeys([*known, *concepts]))
     if not names:
         where = f"{places[0]}, line 1" if places else "the knowledge base"
         raise DataError(f"{where}: there are no names", LINE)
     return names
-
-
-def _rows(place: Place) -> Iterator[tuple[list[str], str]]:
-    """The concepts and the text of each line, in one normal form; empty lines are passed over."""
-    content = unicodedata.normalize("NFC", place.read_text().removeprefix("\ufeff").replace("\0", " "))
-    for number, line in enumerate(content.split("\n"), start=1):
-        if not line.strip():
-            continue
-        cells = [cell.strip() for cell in re.split(r"\|\||\t", line)]
-        concepts = [concept for concept in re.split(r"[|+\s]+", cells[0]) if concept]
-        if len(cells) != 2 or not concepts or not cells[1]:
-            raise DataError(f"{place}, line {number}: not a concept and a text", LINE)
-        yield concepts, cells[1]

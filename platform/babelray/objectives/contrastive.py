@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from babelray.objectives.objective import Batch, Examples, Materials, ObjectiveConfig, WholeObjective
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
+    from babelray.storage import Place
 
 Way = Literal["forth", "back"]
 """From a language to the hub, or from the hub to the language."""
@@ -48,9 +49,11 @@ Text = tuple[str, Way, str]
 
 class ContrastiveConfig(ObjectiveConfig):
     kind: Literal["contrastive"] = "contrastive"
-    pairs: Literal["words", "induced", "sentences"] = "sentences"
-    """What is paired: entries of the dictionary, encoded alone; of the one that the align stage induced; or parallel
-    sentences."""
+    pairs: Literal["words", "induced", "sentences", "synonyms"] = "sentences"
+    """What is paired: entries of the dictionary, encoded alone; of the one that the align stage induced; parallel
+    sentences; or names of the same concept, in a language and in the hub, and in the hub itself."""
+    synonyms: str | None = None
+    """`synonyms`: files of names, `CUI||name` a line, with {lang} in their path. Not every language must have one."""
     batch_size: int = Field(128, ge=2)
     """Pairs a step, over all workers and accumulated parts."""
     limit: int | None = Field(None, ge=1)
@@ -70,6 +73,20 @@ class ContrastiveConfig(ObjectiveConfig):
     """Whether hard negatives are those of the encoder before training, or looked for again after every epoch."""
     special_tokens: bool = False
     """Whether special tokens count in the mean that stands for a text, as in Vulić et al. (2023)."""
+
+    @model_validator(mode="after")
+    def _synonyms_are_named(self) -> ContrastiveConfig:
+        if (self.pairs == "synonyms") != (self.synonyms is not None) or "{lang}" not in (self.synonyms or "{lang}"):
+            raise ValueError("`pairs: synonyms` needs `synonyms`, a path with {lang} in it, and only that needs it")
+        return self
+
+    def synonym_files(self, languages: Sequence[str]) -> dict[str, Place]:
+        """The files of names that there are."""
+        from babelray.storage import Place
+
+        path = self.synonyms
+        places = {code: Place.parse(path.replace("{lang}", code)) for code in languages} if path else {}
+        return {code: place for code, place in places.items() if place.is_file()}
 
 
 def ranking_terms(
@@ -140,13 +157,21 @@ def _log_sum(logits_NK: Tensor, without_NK: Tensor) -> Tensor:
     return torch.where(none_N, torch.zeros_like(kept_NK[:, 0]), kept_NK.logsumexp(1))
 
 
+def pairs_of(config: ContrastiveConfig, materials: Materials, code: str) -> tuple[list[str], list[str]]:
+    """What there is to learn of a language."""
+    if config.pairs == "synonyms":
+        return materials.synonyms(code, config.synonyms or "")
+    read = {"words": materials.dictionary, "induced": materials.induced, "sentences": materials.parallel}
+    return read[config.pairs](code)
+
+
 class Contrastive(WholeObjective):
     """Translations of all languages with the hub, mixed in one batch."""
 
     def __init__(self, config: ContrastiveConfig, materials: Materials) -> None:
         self.config = config
-        read = {"words": materials.dictionary, "induced": materials.induced, "sentences": materials.parallel}
-        pairs = {code: read[config.pairs](code) for code in materials.languages if code != materials.hub}
+        codes = [code for code in materials.languages if code != materials.hub or config.pairs == "synonyms"]
+        pairs = {code: pairs_of(config, materials, code) for code in codes}
         self.pairs = {code: (a[: config.limit], b[: config.limit]) for code, (a, b) in pairs.items()}
         super().__init__(config, materials, {code: len(sources) for code, (sources, _) in self.pairs.items()})
         self.known: dict[Text, set[str]] = defaultdict(set)
@@ -154,6 +179,9 @@ class Contrastive(WholeObjective):
             for source, target in zip(*given, strict=True):
                 self.known[code, "forth", source].add(target)
                 self.known["", "back", target].add(source)  # in any language: negatives of all meet in a batch
+                if code == materials.hub:  # a synonym; a word means the same as itself
+                    self.known[code, "forth", source].add(source)
+                    self.known["", "back", target].add(target)
         self.hard: dict[Text, list[str]] = {}
 
     def translations(self, asked: Text) -> set[str]:

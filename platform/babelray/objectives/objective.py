@@ -105,6 +105,9 @@ class Materials(Protocol):
     def induced(self, code: str) -> tuple[list[str], list[str]]:
         """Words of a language and those of the hub that the align stage found to translate them."""
 
+    def synonyms(self, code: str, path: str) -> tuple[list[str], list[str]]:
+        """Names of concepts in a language and in the hub, of the files at a path with {lang} in it."""
+
     def linked(self, code: str, path: str | None) -> list[tuple[str, str, list[tuple[int, int]]]]:
         """Sentences of a language, their translations, and which words translate which; of a file, or induced."""
 

@@ -14,6 +14,7 @@ from babelray.config import Config, operational
 from babelray.errors import DataError, RecipeError
 from babelray.evaluation.exposure import PLAIN, TUNED, exposure_page, exposure_table
 from babelray.languages import Language
+from babelray.objectives.contrastive import ContrastiveConfig, pairs_of
 from babelray.stages.pretrain import Setting, segmenters_of, train_encoder
 from babelray.stages.pretrain import Settings as TrainingSettings
 from babelray.stages.stage import Job, Stage
@@ -75,6 +76,9 @@ class ExposeStage(Stage[Settings]):
             seed=recipe.seed,
             expose=recipe.expose,
         )
+
+    def sources(self, settings: Settings) -> list[Place]:
+        return list(settings.expose.objective().synonym_files(settings.languages).values())
 
     def run(self, job: Job[Settings]) -> dict[str, Any]:
         settings, config = job.settings, job.settings.expose
@@ -146,9 +150,9 @@ def _setting(job: Job[Settings]) -> Setting:
 def _entries(setting: Setting, code: str) -> list[tuple[str, str]]:
     """What there is to learn of a language."""
     materials = setting.materials(str(setting.encoder))
-    (objective,) = setting.settings.training.objectives
-    read = materials.induced if objective.pairs == "induced" else materials.dictionary  # type: ignore[union-attr]
-    return list(zip(*read(code), strict=True))
+    objective = setting.settings.training.objectives[0]
+    assert isinstance(objective, ContrastiveConfig)
+    return list(zip(*pairs_of(objective, materials, code), strict=True))
 
 
 def _left_out(job: Job[Settings]) -> int:

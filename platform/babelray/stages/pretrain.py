@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from babelray.config import Config, operational
 from babelray.errors import RecipeError
 from babelray.lexicon.word_alignment import links_file
+from babelray.objectives.contrastive import ContrastiveConfig
 from babelray.objectives.word_l2 import WordL2Config
 from babelray.stages.stage import Job, Stage
 from babelray.storage import Place
@@ -47,16 +48,22 @@ class PretrainStage(Stage[Settings]):
         )
 
     def sources(self, settings: Settings) -> list[Place]:
-        return [
-            links_file(objective.alignments, code, settings.hub)
-            for objective in settings.training.objectives
-            if isinstance(objective, WordL2Config) and objective.alignments
-            for code in settings.languages
-            if code != settings.hub
-        ]
+        return training_files(settings)
 
     def run(self, job: Job[Settings]) -> dict[str, Any]:
         return train_encoder(job, job.settings, job.source("encoder") / "encoder", job.source("align"))
+
+
+def training_files(settings: Settings) -> list[Place]:
+    """The files that objectives read themselves."""
+    found: list[Place] = []
+    for objective in settings.training.objectives:
+        if isinstance(objective, WordL2Config) and objective.alignments:
+            others = [code for code in settings.languages if code != settings.hub]
+            found += [links_file(objective.alignments, code, settings.hub) for code in others]
+        if isinstance(objective, ContrastiveConfig):
+            found += objective.synonym_files(settings.languages).values()
+    return found
 
 
 def train_encoder(job: Job[Any], settings: Settings, encoder: Place, aligned: Place | None) -> dict[str, Any]:

@@ -14,8 +14,11 @@ from babelray.training.config import OptimizationConfig, TrainingConfig
 class ExposeConfig(OptimizationConfig):
     """Contrastive tuning and interpolation; the defaults are the paper's (section 3)."""
 
-    pairs: Literal["words", "induced"] = "words"
-    """What is learned: entries of the training dictionary, or of the one that the align stage induced."""
+    pairs: Literal["words", "induced", "synonyms"] = "words"
+    """What is learned: entries of the training dictionary, of the one that the align stage induced, or names of one
+    concept, such as UMLS'."""
+    synonyms: str | None = None
+    """`synonyms`: files of names, `CUI||name` a line, with {lang} in their path. Not every language must have one."""
     limit: int | None = Field(5000, ge=1)
     """Only the first so many entries of each language; null for all."""
     together: bool = False
@@ -58,6 +61,7 @@ class ExposeConfig(OptimizationConfig):
     def objective(self) -> ContrastiveConfig:
         return ContrastiveConfig(
             pairs=self.pairs,
+            synonyms=self.synonyms,
             limit=self.limit,
             batch_size=self.batch_size,
             scale=self.scale,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from babelray.encoder.load import load_masked_lm, load_tokenizer
 from babelray.errors import DataError
 from babelray.lexicon.pairs import read_induced, read_pairs
+from babelray.lexicon.synonyms import names_by_concept, synonym_pairs
 from babelray.lexicon.word_alignment import links_file, read_links
 from babelray.storage import Place
 from babelray.text.corpus import iter_sentences, read_vocabulary
@@ -151,6 +152,10 @@ class ArtifactMaterials:
 
     def induced(self, code: str) -> Pairs:
         return _unzip(read_induced(self._aligned() / "dictionary" / f"{code}-{self.hub}.tsv"))
+
+    def synonyms(self, code: str, path: str) -> Pairs:
+        files = [Place.parse(path.replace("{lang}", language)) for language in (code, self.hub)]
+        return _unzip(synonym_pairs(*map(names_by_concept, files))) if files[0].is_file() else ([], [])
 
     def vectors(self, code: str) -> tuple[list[str], Tensor]:
         vectors = WordVectors.load(self._aligned() / "vectors" / code)
