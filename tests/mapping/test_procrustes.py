@@ -45,13 +45,14 @@ def test_same_as_scipy() -> None:
     assert torch.allclose(turn @ turn.T, torch.eye(12), atol=1e-5)
 
 
-@pytest.mark.parametrize("ridge", [0.0, 0.3])
-def test_least_squares_is_the_minimum(ridge: float) -> None:
+@pytest.mark.parametrize(("ridge", "towards"), [(0.0, "zero"), (0.3, "zero"), (0.3, "identity")])
+def test_least_squares_is_the_minimum(ridge: float, towards: str) -> None:
     source, target, _ = world(noise=0.3)
-    mapping, _ = least_squares(source, target, every(2), ridge)
+    mapping, _ = least_squares(source, target, every(2), ridge, towards)
     x, z = (unit_centred(side)[0][::2].double() for side in (source, target))
     found = mapping.matrix_DE.double().requires_grad_()
-    ((x @ found - z).square().sum() + ridge * found.square().sum()).backward()
+    held = torch.eye(12, dtype=torch.double) if towards == "identity" else torch.zeros(12, 12, dtype=torch.double)
+    ((x @ found - z).square().sum() + ridge * (found - held).square().sum()).backward()
     assert found.grad.abs().max() < 1e-4, "no direction leads further down"
 
 

@@ -46,7 +46,7 @@ def map_both(
         return muse(source_ND, target_MD, dictionary, config.muse, seed, told)
     assert dictionary is not None  # checked above; the rest learn from nothing else
     if config.method == "least-squares":
-        return least_squares(source_ND, target_MD, dictionary, config.ridge)
+        return least_squares(source_ND, target_MD, dictionary, config.ridge, config.towards)
     if config.method == "rcsls":
         return rcsls(source_ND, target_MD, dictionary, config.rcsls, lambda i, loss: say(f"step {i}, loss {loss:.4f}"))
     return procrustes(source_ND, target_MD, dictionary)

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from babelray.config import Config
-from babelray.mapping.methods import Method
+from babelray.mapping.methods import Method, Towards
 
 
 class VecMapConfig(Config):
@@ -95,7 +95,9 @@ class MappingConfig(Config):
     """`procrustes`: the best rotation. `least-squares`: the best linear mapping. `rcsls`: one trained for CSLS.
     `vecmap`: in steps, with self-learning. `muse`: a rotation, refined by the translations that it finds."""
     ridge: float = Field(0.0, ge=0)
-    """`least-squares`: how strongly large weights are held down."""
+    """`least-squares`: how strongly the mapping is held …"""
+    towards: Towards = "zero"
+    """… near to zero, or to the identity: where both sides come from one encoder, they agree to begin with."""
     rcsls: RcslsConfig = RcslsConfig()
     vecmap: VecMapConfig = VecMapConfig()
     muse: MuseConfig = MuseConfig()

@@ -3,3 +3,4 @@
 from typing import Literal
 
 Method = Literal["procrustes", "least-squares", "rcsls", "vecmap", "muse"]
+Towards = Literal["zero", "identity"]
