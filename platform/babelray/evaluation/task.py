@@ -72,17 +72,16 @@ class EvaluationTask(Config):
     def sources(self) -> list[Place]:
         """The files that are read; an error if there are none."""
 
-    def available(self) -> bool:
-        """Whether its data are there; an error if they must be and are not."""
+    def missing(self) -> str | None:
+        """What of its data is not there, if that may be; an error if they must be there; None if all are."""
         try:
-            found = self.sources()
-            if not found:
-                raise DataError(f"{self.label}: no data at {self.data}", "Check the path under evaluate.tasks.")
-        except DataError:
+            if not self.sources():
+                raise DataError(f"there is nothing at {self.data}", "Check the path under evaluate.tasks.")
+        except DataError as error:
             if self.required:
                 raise
-            return False
-        return True
+            return error.problem
+        return None
 
     def run(self, encoder: TextEncoder) -> Result:
         """Score an encoder that is only read; a task that trains it overrides `score` instead."""

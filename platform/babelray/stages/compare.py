@@ -49,7 +49,7 @@ class CompareStage(Stage[Settings]):
 
     def sources(self, settings: Settings) -> list[Place]:
         listed = settings.evaluation.evaluate.tasks
-        read = [place for task in listed if task.available() for place in task.sources()]
+        read = [place for task in listed if not task.missing() for place in task.sources()]
         return [Place.parse(STYLE), Place.parse(SCRIPT), *read]
 
     def run(self, job: Job[Settings]) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class CompareStage(Stage[Settings]):
             Task(name, encoder_scores, (evaluation, others, place / "encoder", corpus))
             for name, place in encoders.items()
         ]
-        listed = [task for task in evaluation.evaluate.tasks if task.available()]
+        listed = [task for task in evaluation.evaluate.tasks if not task.missing()]
         judging = [
             Task(f"{task.label}: {name}", judge, (task, place / "encoder", job.out, name))
             for task in listed

@@ -50,7 +50,7 @@ class EvaluateStage(Stage[EvaluationSettings]):
         rated = [
             place for source in settings.evaluate.word_similarity for place in source.files(settings.languages).values()
         ]
-        return rated + [place for task in settings.evaluate.tasks if task.available() for place in task.sources()]
+        return rated + [place for task in settings.evaluate.tasks if not task.missing() for place in task.sources()]
 
     def run(self, job: Job[EvaluationSettings]) -> dict[str, Any]:
         settings, corpus = job.settings, job.source("corpus")
@@ -67,10 +67,12 @@ class EvaluateStage(Stage[EvaluationSettings]):
         ]
         rows = [(when, code) for when in vectors for code in settings.languages if settings.evaluate.bli == "matrix"]
         tasks += [Task(f"{c} to all/{w}", _matrix_row, (settings, c, vectors[w], corpus)) for w, c in rows]
-        listed = [task for task in settings.evaluate.tasks if task.available()]
+        listed = []
         for task in settings.evaluate.tasks:
-            if task not in listed:
-                job.say(f"{task.label} is left out: there is nothing at {task.data}")
+            if missing := task.missing():
+                job.say(f"left out: {task.label}, since {missing.removeprefix(f'{task.label}: ')}")
+            else:
+                listed.append(task)
         judging = [
             Task(f"{task.label}/{when}", judge, (task, encoders[when], job.out, when))
             for task in listed
