@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,7 @@ def test_job_scripts_and_recipes_exist(line: str) -> None:
 
 
 def test_every_verb_is_in_the_readme_and_has_a_job_script(babelray) -> None:
-    for stage in ("corpus", "encoder", "extract", "align", "pretrain", "evaluate", "report"):
+    for stage in ("corpus", "encoder", "extract", "align", "expose", "pretrain", "evaluate", "report"):
         assert f"`babelray {stage} RECIPE`" in README
         assert (ROOT / "jobs" / f"{stage}.py").exists()
 
@@ -88,9 +89,13 @@ def test_every_verb_is_in_the_readme_and_has_a_job_script(babelray) -> None:
 def test_commands_that_judge_encoders_run_one_after_the_other(babelray, tiny_encoder: str, tmp_path: Path) -> None:
     for code in ("de", "en"):
         (tmp_path / f"de-en.{code}").write_text("the cat\na dog\nmy garden\n")
-    assert len(OF_ENCODERS) == 3
+    assert len(OF_ENCODERS) == 4
+    said = []
     for line in OF_ENCODERS:
+        if "a-third" in line:
+            shutil.copytree(tmp_path / "after", tmp_path / "a-third")
         known = line.replace("--model DIR", f"--model {tiny_encoder}").replace("--data DIR", f"--data {tmp_path}")
         process = babelray(*shlex.split(known)[1:], cwd=tmp_path)
         assert process.returncode == 0, process.stderr
-    assert "difference" in process.stdout
+        said.append(process.stdout)
+    assert "difference" in said[2] and "●" in said[3]
