@@ -34,7 +34,7 @@ from babelray.objectives.build import build_objective
 from babelray.training.config import TrainingConfig
 from babelray.training.engine import start_engine
 from babelray.training.launch import Worker, run_workers
-from babelray.training.loop import _steps, update
+from babelray.training.loop import steps, update
 from babelray.training.mixture import Group, Mixture, StepData
 
 OBJECTIVES = {
@@ -103,7 +103,7 @@ def compare(encoder: str, config: TrainingConfig, out: str, worker: Worker) -> N
                 actions[name](step)
                 seconds[name] += time.perf_counter() - start if turn else 0.0  # the first turn is for warming up
     start, waited = time.perf_counter(), 0.0
-    for step, seconds_waited in _steps(mixture, config, 0):
+    for step, seconds_waited in steps(mixture, config, torch.device("cpu")):
         update(engine, mixture, step, config)
         waited += seconds_waited if step.step else 0.0
     seconds["engine_and_data"] = 3 * (time.perf_counter() - start)
@@ -121,7 +121,7 @@ def one_stage(encoder: str, config: TrainingConfig, out: str, worker: Worker) ->
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     engine = start_engine(mixture, config)
     times = []
-    for step, _ in _steps(mixture, config, 0):
+    for step, _ in steps(mixture, config, torch.device("cpu")):
         start = time.perf_counter()
         update(engine, mixture, step, config)
         times.append(time.perf_counter() - start)
