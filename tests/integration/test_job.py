@@ -47,7 +47,7 @@ def test_a_job_script_extracts_vectors_on_a_running_cluster(tmp_path: Path, ray_
         },
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=580,
     )
     output = process.stdout + process.stderr
     assert process.returncode == 0, output[-3000:]
