@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from safetensors.torch import load_file
 
 STAGES = ("corpus", "encoder", "extract", "align", "expose", "pretrain", "evaluate", "report")
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -154,12 +155,14 @@ def test_lexical_knowledge_is_exposed(finished: tuple[Path, str]) -> None:
     from babelray.encoder.lexical import LexicalEncoder
 
     path, output = finished
-    folder = artifact(path, "expose")
+    folder, begun = artifact(path, "expose"), artifact(path, "encoder")
     grid = json.loads((folder / "grid.json").read_text())
     aligned = json.loads((artifact(path, "evaluate") / "scores.json").read_text())["bli"]["after"]
     for code in ("de", "zh"):
         assert grid[code]["plain"]["0"]["p1"] == pytest.approx(aligned[code]["p1"])
         assert grid[code]["plain"]["0"] == grid[code]["tuned"]["0"]
+        start, tuned = (load_file(place / "encoder/model.safetensors") for place in (begun, folder / f"{code}-en"))
+        assert any(not torch.equal(start[name], tuned[name]) for name in start)
         encoder = LexicalEncoder.open(str(folder / f"{code}-en"))
         known = encoder.known[code].words[0]
         vectors = encoder.words([known, "Dackelwelpe"], code)
