@@ -187,7 +187,7 @@ def published_table(task: str) -> str:
     )
     head = ["system", "encoder", "data", "languages", "measure", "value", "paper"]
     return (
-        '<details class="published" open><summary>Published figures, not of this run</summary>'
+        '<details class="published"><summary>Published figures, not of this run</summary>'
         "<p>Copied from the papers, to know what others reached. They were measured with the encoders and data that "
         "are named here, not with those of this run: a difference from the figures above says little about the method. "
         f"Per cent, unless the measure says otherwise.</p>{html_table(head, rows)}<ul>{trained}</ul></details>"
