@@ -62,8 +62,8 @@ def best_shares(grid: Grid) -> list[list[str]]:
     for code, versions in grid.items():
         cells = []
         for version in (PLAIN, TUNED):
-            score, share = max((scores["p1"], share) for share, scores in versions[version].items())
-            cells += [share, f"{100 * score:.1f}"]
+            share, scores = max(versions[version].items(), key=lambda tried: tried[1]["p1"])  # the first of equal ones
+            cells += [share, f"{100 * scores['p1']:.1f}"]
         lines.append([code, *cells])
     return lines
 
