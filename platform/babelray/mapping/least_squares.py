@@ -15,19 +15,24 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from babelray.mapping.linear import Dictionary, LinearMapping, unit_centred
-from babelray.mapping.methods import Towards
+from babelray.mapping.linear import Dictionary, LinearMapping, prepared
+from babelray.mapping.methods import Normalise, Towards
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 def least_squares(
-    source_ND: Tensor, target_ME: Tensor, dictionary: Dictionary, ridge: float = 0.0, towards: Towards = "zero"
+    source_ND: Tensor,
+    target_ME: Tensor,
+    dictionary: Dictionary,
+    ridge: float = 0.0,
+    towards: Towards = "zero",
+    how: Normalise = "unit",
 ) -> tuple[LinearMapping, LinearMapping]:
     """Mappings of both sides, fitted on pairs of positions; `ridge` is λ, `towards` says what T is."""
-    x_ND, mean_D = unit_centred(source_ND)
-    z_ME, _ = unit_centred(target_ME)
+    x_ND, mean_D = prepared(source_ND, how)
+    z_ME, _ = prepared(target_ME, how)
     x_PD, z_PE = x_ND[dictionary[0]].double(), z_ME[dictionary[1]].double()
     if ridge:
         gram_DD = x_PD.T @ x_PD + ridge * torch.eye(x_PD.shape[1], dtype=torch.double)
@@ -37,4 +42,5 @@ def least_squares(
         matrix_DE = torch.linalg.solve(gram_DD, moment_DE)
     else:
         matrix_DE = torch.linalg.pinv(x_PD) @ z_PE
-    return LinearMapping(mean_D, matrix_DE.to(source_ND.dtype)), LinearMapping.identity(target_ME)
+    mapping = LinearMapping(mean_D, matrix_DE.to(source_ND.dtype), how == "unit")
+    return mapping, LinearMapping.identity(target_ME, how)

@@ -5,6 +5,7 @@ Shapes: N words, D width of the space, E width of the space it is mapped to.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,12 @@ from babelray.errors import DataError
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from babelray.mapping.methods import Normalise
     from babelray.storage import Place
 
 
+DESCRIPTION = "mapping.json"
+"""What kind of mapping a folder holds; those of earlier versions have none, and are linear."""
 Dictionary = tuple["Tensor", "Tensor"]
 """Pairs of positions: of source words, and of the target words that translate them."""
 
@@ -53,33 +57,45 @@ def unit_centred(matrix_ND: Tensor, mean_D: Tensor | None = None) -> tuple[Tenso
     return functional.normalize(normal_ND - mean_D), mean_D
 
 
+def prepared(matrix_ND: Tensor, how: Normalise = "unit") -> tuple[Tensor, Tensor]:
+    """Vectors as a mapping sees them; returns the mean that was subtracted too, zero if none was."""
+    if how == "unit":
+        return unit_centred(matrix_ND)
+    mean_D = matrix_ND.mean(0) if how == "centred" else matrix_ND.new_zeros(matrix_ND.shape[1])
+    return matrix_ND - mean_D, mean_D
+
+
 @dataclass(frozen=True)
 class LinearMapping:
-    """x ↦ (normalised, centred x) W."""
+    """x ↦ (normalised, centred x) W; where lengths count (`unit` is false), x ↦ (centred x) W."""
 
     mean_D: Tensor
     matrix_DE: Tensor
+    unit: bool = True
 
     @classmethod
-    def identity(cls, vectors_ND: Tensor) -> LinearMapping:
+    def identity(cls, vectors_ND: Tensor, how: Normalise = "unit") -> LinearMapping:
         """Normalise and centre, and nothing more."""
-        _, mean_D = unit_centred(vectors_ND)
-        return cls(mean_D, torch.eye(vectors_ND.shape[1], dtype=vectors_ND.dtype))
+        _, mean_D = prepared(vectors_ND, how)
+        return cls(mean_D, torch.eye(vectors_ND.shape[1], dtype=vectors_ND.dtype), how == "unit")
 
     def transform(self, vectors_ND: Tensor) -> Tensor:
         """Map vectors, of words seen or not."""
-        return unit_centred(vectors_ND, self.mean_D)[0] @ self.matrix_DE
+        seen_ND = unit_centred(vectors_ND, self.mean_D)[0] if self.unit else vectors_ND - self.mean_D
+        return seen_ND @ self.matrix_DE
 
     def then(self, matrix_EF: Tensor) -> LinearMapping:
         """This mapping, and a matrix after it."""
-        return LinearMapping(self.mean_D, self.matrix_DE @ matrix_EF)
+        return LinearMapping(self.mean_D, self.matrix_DE @ matrix_EF, self.unit)
 
     def save(self, place: Place) -> None:
         with place.local_output() as folder:
             save_file({"mean": self.mean_D, "matrix": self.matrix_DE.contiguous()}, folder / "mapping.safetensors")
+            (folder / DESCRIPTION).write_text(json.dumps({"kind": "linear", "unit": self.unit}))
 
     @classmethod
     def load(cls, place: Place) -> LinearMapping:
+        description = (place / DESCRIPTION).read_json() if (place / DESCRIPTION).exists() else {}
         with place.local_input() as folder:
             tensors = load_file(folder / "mapping.safetensors")
-        return cls(tensors["mean"], tensors["matrix"])
+        return cls(tensors["mean"], tensors["matrix"], description.get("unit", True))

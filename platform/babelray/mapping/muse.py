@@ -21,6 +21,7 @@ Written from the paper. We differ from it in this:
 - The discriminator takes `discriminator_steps` for each step of W, and W learns from smoothed labels as well.
 - An epoch is judged by the rotation nearest to its W, which is what is kept: a W that shrinks some directions brings
   all words nearer to each other, and the criterion would take that for good.
+- Where lengths count (`normalise` is not `unit`), translations are those at a small distance: see `criteria`.
 - Translations are looked for among the `frequent` words that the discriminator sees, not in the whole vocabulary, and
   a target word's neighbourhood is taken among the source words that the criterion translates: less to multiply.
 
@@ -30,14 +31,17 @@ Shapes: N and M words, B batch, S batches, D width, H and K units of a layer.
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import torch
 from torch.nn import functional
 
+from babelray.errors import TrainingError
+from babelray.mapping.criteria import comparable, nearness, semantic
 from babelray.mapping.induction import induce
-from babelray.mapping.linear import Dictionary, LinearMapping, unit_centred
+from babelray.mapping.linear import Dictionary, LinearMapping, prepared
 from babelray.mapping.procrustes import rotation
 from babelray.vectors.retrieval import nearest
 
@@ -46,7 +50,9 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from babelray.mapping.bootstrapping import Constraint
     from babelray.mapping.config import MuseConfig
+    from babelray.mapping.methods import Normalise, Similarity
 
     Advance = Callable[[int, float], None]
 
@@ -96,8 +102,12 @@ def play(
     rate: float,
     config: MuseConfig,
     generator: torch.Generator,
+    constraint: Constraint | None = None,
 ) -> Tensor:
-    """One epoch of the game: the next W; the discriminator's layers are changed in place."""
+    """One epoch of the game: the next W; the discriminator's layers are changed in place.
+
+    A constraint on W (see `bootstrapping`) is added to L_W.
+    """
     (x_ND, z_MD), batch, steps = sides, config.batch, config.discriminator_steps
     told_B1 = torch.full((batch, 1), 1 - config.smoothing)
     label_B1 = torch.cat([told_B1, 1 - told_B1])
@@ -110,8 +120,17 @@ def play(
             descend(layers, seen_BD * dropout(seen_BD, config.input_dropout, generator), label_B1, rate / batch)
         kept_BD = dropout(mapped_SBD[-1], config.input_dropout, generator)
         slope_BD = descend(layers, mapped_SBD[-1] * kept_BD, 1 - told_B1) * kept_BD
-        w_DD = toward_rotation(torch.addmm(w_DD, x_SBD[-1].T, slope_BD, alpha=-rate / batch), config.orthogonality)
+        next_DD = torch.addmm(w_DD, x_SBD[-1].T, slope_BD, alpha=-rate / batch)
+        if constraint is not None:
+            next_DD.sub_(_slope(constraint, w_DD, sides, generator), alpha=rate)
+        w_DD = toward_rotation(next_DD, config.orthogonality)
     return w_DD
+
+
+def _slope(constraint: Constraint, w_DD: Tensor, sides: tuple[Tensor, Tensor], generator: torch.Generator) -> Tensor:
+    """The slope (D, D) of a constraint at W."""
+    free_DD = w_DD.clone().requires_grad_()
+    return torch.autograd.grad(constraint(lambda x_BD: x_BD @ free_DD, *sides, generator), free_DD)[0]
 
 
 def dropout(x_BD: Tensor, share: float, generator: torch.Generator) -> Tensor:
@@ -119,42 +138,65 @@ def dropout(x_BD: Tensor, share: float, generator: torch.Generator) -> Tensor:
     return torch.empty_like(x_BD).bernoulli_(1 - share, generator=generator).div_(1 - share)
 
 
-def criterion(turned_ND: Tensor, z_MD: Tensor, csls: int, words: int) -> float:
+def criterion(turned_ND: Tensor, z_MD: Tensor, csls: int, words: int, similarity: Similarity = "cosine") -> float:
     """The mean cosine of the first words and their translations by CSLS."""
+    if similarity == "distance":
+        return semantic(turned_ND, z_MD, csls, words, similarity="distance")
     turned_ND = turned_ND[:words]
     found_N = nearest(turned_ND, z_MD, csls=csls)[1].flatten()
     return functional.cosine_similarity(turned_ND, z_MD[found_N]).mean().item()
 
 
-def adversarial(x_ND: Tensor, z_MD: Tensor, config: MuseConfig, generator: torch.Generator, advance: Advance) -> Tensor:
+def adversarial(
+    x_ND: Tensor,
+    z_MD: Tensor,
+    config: MuseConfig,
+    generator: torch.Generator,
+    advance: Advance,
+    similarity: Similarity = "cosine",
+    start_DD: Tensor | None = None,
+    constraint: Constraint | None = None,
+) -> Tensor:
     """The rotation nearest to the W of the epoch that the criterion says is best."""
     width = x_ND.shape[1]
-    w_DD = eye_DD = best_DD = torch.eye(width)
+    eye_DD = torch.eye(width)
+    w_DD = best_DD = eye_DD if start_DD is None else start_DD
     layers = discriminator(width, config.hidden, generator)
-    sides = x_ND * math.sqrt(width), z_MD * math.sqrt(width)
+    scale = torch.cat([x_ND, z_MD]).square().mean().sqrt()
+    sides = x_ND / scale, z_MD / scale
+    game = play if constraint is None else partial(play, constraint=constraint)
     rate, before, best = config.learning_rate, -math.inf, -math.inf
     for epoch in range(1, config.epochs + 1):
-        w_DD = play(sides, w_DD, layers, rate, config, generator)
+        w_DD = game(sides, w_DD, layers, rate, config, generator)
+        if not w_DD.isfinite().all():
+            break
         turn_DD = rotation(eye_DD, w_DD)
-        value = criterion(x_ND @ turn_DD, z_MD, config.csls, config.criterion_words)
+        value = criterion(x_ND @ turn_DD, z_MD, config.csls, config.criterion_words, similarity)
         advance(epoch, value)
         if value > best:
             best_DD, best = turn_DD, value
         rate *= config.decay if value >= before else config.decay / 2
         before = value
+    if best == -math.inf:
+        raise TrainingError("muse diverged in its first epoch: W is not finite", "Lower `learning_rate`.")
     return best_DD
 
 
 def refine(
-    x_ND: Tensor, z_MD: Tensor, w_DD: Tensor, config: MuseConfig, advance: Advance = lambda number, value: None
+    x_ND: Tensor,
+    z_MD: Tensor,
+    w_DD: Tensor,
+    config: MuseConfig,
+    advance: Advance = lambda number, value: None,
+    similarity: Similarity = "cosine",
 ) -> Tensor:
     """The best W, by the criterion, of the start and the refinements."""
-    best_DD, best = w_DD, criterion(x_ND @ w_DD, z_MD, config.csls, config.criterion_words)
+    best_DD, best = w_DD, criterion(x_ND @ w_DD, z_MD, config.csls, config.criterion_words, similarity)
     x_cut, z_cut = x_ND[: config.refine_words], z_MD[: config.refine_words]
     for number in range(1, config.refinements + 1):
-        found = induce(x_cut @ w_DD, z_cut, config.csls, direction="mutual")
+        found = induce(*comparable(x_cut @ w_DD, z_cut, similarity), csls=config.csls, direction="mutual")
         w_DD = rotation(x_cut[found.source_P], z_cut[found.target_P])
-        value = criterion(x_ND @ w_DD, z_MD, config.csls, config.criterion_words)
+        value = criterion(x_ND @ w_DD, z_MD, config.csls, config.criterion_words, similarity)
         advance(number, value)
         if value > best:
             best_DD, best = w_DD, value
@@ -168,14 +210,23 @@ def muse(
     config: MuseConfig,
     seed: int = 1,
     advance: Advance = lambda number, value: None,
+    how: Normalise = "unit",
+    before: LinearMapping | None = None,
+    constraint: Constraint | None = None,
 ) -> tuple[LinearMapping, LinearMapping]:
-    """Mappings of both sides; `advance` is told the criterion of every epoch, then of every refinement."""
-    x_ND, mean_D = unit_centred(source_ND)
-    z_MD, _ = unit_centred(target_MD)
+    """Mappings of both sides; `advance` is told the criterion of every epoch, then of every refinement.
+
+    With a mapping `before` the game goes on from it, whatever the dictionary.
+    """
+    x_ND, mean_D = prepared(source_ND, how)
+    z_MD, _ = prepared(target_MD, how)
+    similarity = nearness(how)
     x_cut, z_cut = x_ND[: config.frequent], z_MD[: config.frequent]
-    if dictionary is None:
-        done, w_DD = config.epochs, adversarial(x_cut, z_cut, config, torch.Generator().manual_seed(seed), advance)
+    if dictionary is None or before is not None:
+        done, generator = config.epochs, torch.Generator().manual_seed(seed)
+        start_DD = None if before is None else before.matrix_DE
+        w_DD = adversarial(x_cut, z_cut, config, generator, advance, similarity, start_DD, constraint)
     else:
         done, w_DD = 0, rotation(x_ND[dictionary[0]], z_MD[dictionary[1]])
-    w_DD = refine(x_cut, z_cut, w_DD, config, lambda number, value: advance(done + number, value))
-    return LinearMapping(mean_D, w_DD), LinearMapping.identity(target_MD)
+    w_DD = refine(x_cut, z_cut, w_DD, config, lambda number, value: advance(done + number, value), similarity)
+    return LinearMapping(mean_D, w_DD, how == "unit"), LinearMapping.identity(target_MD, how)

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from babelray.mapping.linear import Dictionary, LinearMapping, unit_centred
+from babelray.mapping.linear import Dictionary, LinearMapping, prepared
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from babelray.mapping.methods import Normalise
 
 
 def rotation(x_PD: Tensor, z_PD: Tensor) -> Tensor:
@@ -25,9 +27,11 @@ def rotation(x_PD: Tensor, z_PD: Tensor) -> Tensor:
     return (u_DD @ vt_DD).to(x_PD.dtype)
 
 
-def procrustes(source_ND: Tensor, target_MD: Tensor, dictionary: Dictionary) -> tuple[LinearMapping, LinearMapping]:
+def procrustes(
+    source_ND: Tensor, target_MD: Tensor, dictionary: Dictionary, how: Normalise = "unit"
+) -> tuple[LinearMapping, LinearMapping]:
     """Mappings of both sides, fitted on pairs of positions."""
-    x_ND, mean_D = unit_centred(source_ND)
-    z_MD, _ = unit_centred(target_MD)
+    x_ND, mean_D = prepared(source_ND, how)
+    z_MD, _ = prepared(target_MD, how)
     turn_DD = rotation(x_ND[dictionary[0]], z_MD[dictionary[1]])
-    return LinearMapping(mean_D, turn_DD), LinearMapping.identity(target_MD)
+    return LinearMapping(mean_D, turn_DD, how == "unit"), LinearMapping.identity(target_MD, how)

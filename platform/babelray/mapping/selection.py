@@ -16,6 +16,7 @@ from babelray.mapping.dictionary import positions
 from babelray.mapping.linear import LinearMapping
 
 if TYPE_CHECKING:
+    from babelray.mapping.fitted import Mapping
     from babelray.mapping.linear import Dictionary
     from babelray.vectors.word_vectors import WordVectors
 
@@ -28,13 +29,13 @@ def compare(
     source: WordVectors,
     hub: WordVectors,
     pairs: list[tuple[str, str]],
-    fit: Callable[[Dictionary], LinearMapping],
+    fit: Callable[[Dictionary], Mapping],
 ) -> dict[str, Any]:
     """Fit on three quarters of the pairs and judge both versions on the rest, by mean reciprocal rank.
 
     `hub` is as all languages see it; `fit` gives a mapping into its space. Vectors are mapped only if that is better.
     """
-    raw = LinearMapping.identity(source.matrix)
+    raw: Mapping = LinearMapping.identity(source.matrix)
     scores: dict[str, list[float]] = {"map": [], "raw": []}
     for fold in range(1 if len(pairs) >= MANY else FOLDS):
         fitted = [pair for number, pair in enumerate(pairs) if number % FOLDS != fold]
