@@ -81,7 +81,7 @@ def test_job_scripts_and_recipes_exist(line: str) -> None:
 
 
 def test_every_verb_is_in_the_readme_and_has_a_job_script(babelray) -> None:
-    for stage in ("corpus", "encoder", "extract", "align", "expose", "pretrain", "evaluate", "report"):
+    for stage in ("corpus", "encoder", "extract", "align", "expose", "stitch", "map", "pretrain", "evaluate", "report"):
         assert f"`babelray {stage} RECIPE`" in README
         assert (ROOT / "jobs" / f"{stage}.py").exists()
 

@@ -17,7 +17,9 @@ from babelray.mapping.methods import Method
 
 if TYPE_CHECKING:
     from babelray.recipe import Recipe
+    from babelray.run import Run
     from babelray.stages.artifact import Artifact
+    from babelray.stages.pipeline import Step
 
 app = typer.Typer(
     name="babelray",
@@ -62,7 +64,9 @@ def _options(
 
 @app.command()
 def run(recipe: RecipePath, overrides: Overrides = None, dry_run: DryRun = False, force: Force = None) -> None:
-    """Run a whole recipe: corpus, encoder, extract, align, expose, pretrain, evaluate, report, as far as it has them.
+    """Run a whole recipe: corpus, encoder, extract, align, expose, stitch, map, pretrain, evaluate, report.
+
+    Only stages that the recipe has.
 
     Stages that are complete are kept; an interrupted one goes on from its last checkpoint. A recipe with `variants`
     trains and compares one encoder for each of them and each seed.
@@ -167,6 +171,8 @@ def bli(
 
 
 _stage_command("expose", "Tune the encoder on dictionary entries, and mix its vectors of words with static ones.")
+_stage_command("stitch", "Stitch an encoder of one language to the static vectors of others, and test it on a task.")
+_stage_command("map", "Map the languages of the encoder by their words in context, and judge every method.")
 _stage_command("pretrain", "Train the encoder further, with objectives that bring its languages together.")
 
 
@@ -232,13 +238,71 @@ def compare(
 _stage_command("report", "Write the HTML report of a run.")
 
 
+@app.command()
+def simulate(
+    recipe: Annotated[
+        str, typer.Argument(metavar="RECIPE", help="A YAML file of its own kind: jobs/recipes/simulation.yaml.")
+    ],
+    overrides: Overrides = None,
+    dry_run: DryRun = False,
+    force: Force = None,
+) -> None:
+    """Try mappings in simulated worlds, where the answer is known: like and unlike languages, near and far domains.
+
+    It needs no data. `babelray simulate jobs/recipes/simulation.yaml 'simulate.t=[3]'` changes a value.
+    """
+    from rich.markdown import Markdown
+
+    from babelray.recipe import load_run
+    from babelray.simulation.config import Simulation
+    from babelray.stages import pipeline
+
+    simulation = load_run(Simulation, recipe, overrides or [])
+    if dry_run:
+        _show_steps(simulation, [pipeline.plan_simulation(simulation)])
+        return
+    done = pipeline.simulate(simulation, console, force)
+    console.print(Markdown((done.place / "simulation.md").read_text()))
+    console.print(f"\nSimulation: {done.place / 'simulation.html'}", soft_wrap=True, highlight=False)
+    console.print(f"Dashboard: {_dashboard_command(simulation)}", soft_wrap=True, highlight=False)
+
+
+@app.command()
+def sweep(
+    space: Annotated[
+        str, typer.Argument(metavar="SPACE", help="A YAML file, such as tune/spaces/transport.yaml; or `status SPACE`.")
+    ],
+    overrides: Overrides = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Try a recipe with many values of its parameters, and find the best: grid, random or Optuna, on Ray Tune.
+
+    The same command goes on after an interruption. `babelray sweep status SPACE` shows the trials, also while they run.
+    Values of the space itself are changed with `sweep.` before them: `sweep.trials=20`.
+    """
+    from babelray.sweeping.run import run_sweep, show_plan, show_results, show_status
+    from babelray.sweeping.space import load_sweep
+
+    if space == "status":
+        if not overrides:
+            raise BabelrayError("status needs a space", "babelray sweep status tune/spaces/transport.yaml")
+        show_status(load_sweep(overrides[0], overrides[1:]), console)
+        return
+    loaded = load_sweep(space, overrides or [])
+    if dry_run:
+        show_plan(loaded, console)
+        return
+    show_results(loaded, run_sweep(loaded, console), console)
+    console.print(f"Dashboard: {_dashboard_command(loaded.recipe)}", soft_wrap=True, highlight=False)
+
+
 def _run(path: str, overrides: list[str] | None, until: str | None, dry_run: bool, force: str | None) -> None:
     from babelray.recipe import load_recipe
     from babelray.stages import pipeline
 
     recipe = load_recipe(path, overrides or [])
     if dry_run:
-        _show_plan(recipe, until)
+        _show_steps(recipe, pipeline.plan(recipe, until))
         return
     if recipe.variants and until is None:
         _show_comparison(pipeline.compare(recipe, console, force))
@@ -249,6 +313,10 @@ def _run(path: str, overrides: list[str] | None, until: str | None, dry_run: boo
         _show_alignment(recipe, done["align"])
     if "expose" in done:
         _show_exposure(recipe, done["expose"])
+    if "stitch" in done:
+        _show_stitching(recipe, done["stitch"])
+    if "map" in done:
+        _show_mapping(recipe, done["map"])
     if "evaluate" in done:
         _show_scores(recipe, done)
     if "report" in done:
@@ -256,7 +324,7 @@ def _run(path: str, overrides: list[str] | None, until: str | None, dry_run: boo
     console.print(f"Dashboard: {_dashboard_command(recipe)}", soft_wrap=True, highlight=False)
 
 
-def _dashboard_command(recipe: Recipe) -> str:
+def _dashboard_command(recipe: Run) -> str:
     if uri := os.environ.get("MLFLOW_TRACKING_URI", ""):
         return "MLflow at MLFLOW_TRACKING_URI" if "@" in uri else uri
     storage = "" if recipe.storage == "runs" else f" --storage {recipe.storage}"
@@ -268,14 +336,14 @@ def _program() -> str:
     return sys.argv[0] if sys.argv[0].startswith((".", "/")) and len(sys.argv[0]) < 60 else "babelray"
 
 
-def _show_plan(recipe: Recipe, until: str | None) -> None:
+def _show_steps(recipe: Run, steps: list[Step]) -> None:
     from rich.table import Table
 
     from babelray.stages import pipeline
 
     console.print(recipe.to_yaml(), highlight=False, markup=False, soft_wrap=True)
     table = Table("stage", "fingerprint", "state", "place", box=None, pad_edge=False)
-    for step in pipeline.plan(recipe, until):
+    for step in steps:
         table.add_row(step.stage.name, step.fingerprint, pipeline.status(step), str(step.place))
     console.print(table)
 
@@ -314,6 +382,23 @@ def _show_exposure(recipe: Recipe, artifact: Artifact) -> None:
     console.print(f"\n[bold]{recipe.name}: word translation, P@1 %[/]")
     console.print(Markdown((artifact.place / "exposure.md").read_text()))
     console.print(f"\nExposure:  {artifact.place / 'exposure.html'}", soft_wrap=True, highlight=False)
+
+
+def _show_mapping(recipe: Recipe, artifact: Artifact) -> None:
+    from rich.markdown import Markdown
+
+    table = (artifact.place / "mapping.md").read_text().split("\n\n## ")[0]
+    console.print(f"\n[bold]{recipe.name}: words in context, mapped; all figures × 100[/]")
+    console.print(Markdown(table))
+    console.print(f"\nMapping:   {artifact.place / 'mapping.html'}", soft_wrap=True, highlight=False)
+
+
+def _show_stitching(recipe: Recipe, artifact: Artifact) -> None:
+    from rich.markdown import Markdown
+
+    console.print(f"\n[bold]{recipe.name}: macro F1 %[/]")
+    console.print(Markdown((artifact.place / "stitching.md").read_text()))
+    console.print(f"\nStitching: {artifact.place / 'stitching.html'}", soft_wrap=True, highlight=False)
 
 
 def _show_comparison(artifact: Artifact) -> None:

@@ -57,6 +57,8 @@ class Progress:
         self._task: TaskID | None = None
         self.done, self.total, self.unit = 0.0, 0.0, ""
         self._began, self._done_then = self.started, 0.0
+        self.peak_bytes = 0
+        """Memory of the largest process that worked for the stage, as far as they told."""
 
     def update(self, done: float, total: float, unit: str, note: str = "") -> None:
         """Say how far the stage is: `done` of `total` units so far."""

@@ -6,7 +6,7 @@ import difflib
 import re
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,32 +21,25 @@ from babelray.evaluation.config import EvaluateConfig
 from babelray.extraction.config import ExtractConfig
 from babelray.languages import Language
 from babelray.mapping.config import AlignConfig
+from babelray.mapping.contextual import MapConfig
+from babelray.run import NAME, Run
+from babelray.stitching.config import StitchConfig
 from babelray.text.config import CorpusConfig
 from babelray.training.config import TrainingConfig
 from babelray.training.exposure import ExposeConfig
 
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 
-
-class Recipe(Config):
+class Recipe(Run):
     """A whole run, from text to report."""
 
-    name: str = Field(pattern=NAME)
-    """What the run is called: in the report, and as the MLflow experiment unless `experiment` says otherwise."""
     languages: list[str] = Field(min_length=1)
     """Codes of the languages, `babelray languages` lists them."""
     extra_languages: list[Language] = Field(default_factory=list)
     """Languages beyond the 40, or other settings for one of them."""
     hub: str = "en"
     """The language that all others are mapped to and compared with."""
-    seed: int = Field(1, ge=0)
-    """Same recipe, same seed, same number of workers: the same result."""
     data: str = "data"
     """What `{data}` stands for in this recipe's paths, so that one recipe serves wherever the data lie."""
-    storage: str = "runs"
-    """Where artifacts go: a local folder or an s3:// URI that every node can reach."""
-    experiment: str | None = None
-    """Name of the MLflow experiment; the recipe's name by default."""
     corpus: CorpusConfig
     encoder: EncoderConfig
     extract: ExtractConfig = ExtractConfig()
@@ -55,6 +48,10 @@ class Recipe(Config):
     """Continued pre-training; null: there is none, and then no evaluation and no report either."""
     expose: ExposeConfig | None = None
     """Tuning on dictionary entries, and mixing with static vectors; null: there is none."""
+    stitch: StitchConfig | None = None
+    """Stitching an encoder of the hub to the static vectors of other languages; null: there is none."""
+    map: MapConfig | None = None
+    """Mapping words in context, by several methods; null: there is none."""
     evaluate: EvaluateConfig = EvaluateConfig()
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """What is to be compared: for each variant the values that it changes, by their dotted paths. `babelray run` then
@@ -96,22 +93,36 @@ class Recipe(Config):
     def resolved_languages(self) -> dict[str, Language]:
         return languages.resolve(self.languages, self.extra_languages)
 
-    def to_yaml(self) -> str:
-        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+C = TypeVar("C", bound=Config)
+R = TypeVar("R", bound=Run)
 
 
 def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """Read a recipe and apply dotted overrides such as `pretrain.steps=200`; values are read as YAML."""
+    return load_run(Recipe, path, overrides)
+
+
+def load_run(kind: type[C], path: str | Path, overrides: Sequence[str] = ()) -> C:
+    """A recipe of any kind."""
     data = _read_yaml(Path(path))
     for override in overrides:
         _apply(data, override)
     try:
-        return Recipe.model_validate(_fill_in(data, str(data.get("data", "data"))))
+        return kind.model_validate(_fill_in(data, str(data.get("data", "data"))))
     except ValidationError as error:
-        raise RecipeError(f"{path}: {_describe(error)}", "Correct the recipe and run it again.") from None
+        raise RecipeError(f"{path}: {_describe(error, kind)}", "Correct the recipe and run it again.") from None
 
 
-C = TypeVar("C", bound=Config)
+def changed(recipe: R, values: Mapping[str, Any]) -> R:
+    """A recipe with other values at dotted paths."""
+    data = recipe.model_dump(mode="json")
+    for dotted, value in values.items():
+        _set(data, dotted, value)
+    try:
+        return type(recipe).model_validate(data)
+    except ValidationError as error:
+        raise RecipeError(_describe(error, type(recipe))) from None
 
 
 def configure(kind: type[C], data: dict[str, Any], overrides: Sequence[str]) -> C:
@@ -243,7 +254,8 @@ def _follow(location: Sequence[int | str], kind: type[BaseModel]) -> tuple[list[
         shown.append(part)
         if not isinstance(part, int):
             beside = models
-            models = [m for model in models if part in model.model_fields for m in _models_in(model, part)]
+            inside = [m for model in models if part in model.model_fields for m in _models_in(model, part)]
+            models = inside or models  # a name in a mapping of names to models is no field
     return shown, sorted({name for model in beside for name in model.model_fields})
 
 

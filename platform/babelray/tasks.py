@@ -41,7 +41,8 @@ def run_tasks(tasks: Sequence[Task], progress: Progress, unit: str, cpus: float 
     while waiting:
         ready, _ = ray.wait(list(waiting), num_returns=1)
         name = waiting.pop(ready[0])
-        outcome = ray.get(ready[0])
+        outcome, peak = ray.get(ready[0])
+        progress.peak_bytes = max(progress.peak_bytes, peak)
         if isinstance(outcome, BabelrayError):
             for other in waiting:
                 ray.cancel(other, force=True)
@@ -51,9 +52,19 @@ def run_tasks(tasks: Sequence[Task], progress: Progress, unit: str, cpus: float 
     return {task.name: results[task.name] for task in tasks}
 
 
-def _guarded(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Errors meant for the user come back as values: Ray would wrap them in its own traceback."""
+def _guarded(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, int]:
+    """The result, and the memory of the process at its peak.
+
+    Errors meant for the user come back as values: Ray would wrap them in its own traceback.
+    """
     try:
-        return function(*arguments)
+        return function(*arguments), peak_memory()
     except BabelrayError as error:
-        return error
+        return error, peak_memory()
+
+
+def peak_memory() -> int:
+    """Bytes that this process held at most so far."""
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

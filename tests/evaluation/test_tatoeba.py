@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from babelray.encoder.text_encoder import TextEncoder
-from babelray.errors import DataError
+from babelray.errors import DataError, RecipeError
 from babelray.evaluation.retrieval import retrieval_task
+from babelray.evaluation.tasks import Tatoeba
 from babelray.evaluation.tatoeba import SORTED_LINES, read_parallel
 from babelray.languages import LANGUAGES, Language, resolve
 from babelray.storage import Place
@@ -222,3 +223,16 @@ def test_from_files_to_scores(tmp_path: Path, tiny_encoder: str) -> None:
         "et": (0.5, 0.5),
     }
     assert found["et"].answers.to_hub.positions_N.tolist() == [0, 1, 3, 2]
+
+
+def test_languages_beyond_the_40(tmp_path: Path) -> None:
+    names = ("tatoeba.ces-eng.ces", "tatoeba.ces-eng.eng", "tatoeba.deu-eng.deu", "tatoeba.deu-eng.eng")
+    place = write(tmp_path, {name: ["a", "b"] for name in names})
+    czech = {"code": "cs", "name": "Czech", "native": "čeština", "family": "IE: Slavic", "script": "Latn"}
+    extra = [czech | {"iso639_3": "ces"}]
+    assert [found.language for found in Tatoeba(data=str(place)).read()] == ["de"]
+    assert [found.language for found in Tatoeba(data=str(place), extra_languages=extra).read()] == ["de", "cs"]
+    only = Tatoeba(data=str(place), extra_languages=extra, languages=["cs"])
+    assert [found.language for found in only.read()] == ["cs"]
+    with pytest.raises(RecipeError, match="unknown language 'cs'"):
+        Tatoeba(data=str(place), languages=["cs"]).read()

@@ -12,6 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from babelray.encoder.text_encoder import TextEncoder
 from babelray.errors import DataError
 from babelray.evaluation import word_alignment as task
+from babelray.evaluation.tasks import WordAlignment
 from babelray.evaluation.word_alignment import (
     GoldPair,
     Subwords,
@@ -435,3 +436,13 @@ def test_naacl(tmp_path: Path) -> None:
 def test_broken_naacl(tmp_path: Path, source: str, target: str, links: str, problem: str) -> None:
     with pytest.raises(DataError, match=problem):
         read_naacl(*files(tmp_path, e=source, f=target, wa=links))
+
+
+def test_only_some_of_a_folder(tmp_path: Path, tiny_encoder: str) -> None:
+    encoder = TextEncoder.open(tiny_encoder)
+    for name in ("enfr", "zhen"):
+        files(tmp_path, **{f"{name}.src-tgt": "a dog ||| un chien\n", f"{name}.gold": "0-0 1-1\n"})
+    assert [*WordAlignment(data=str(tmp_path)).run(encoder).scores] == ["enfr", "zhen"]
+    assert [*WordAlignment(data=str(tmp_path), pairs={"zhen": ("zh", "en")}).run(encoder).scores] == ["zhen"]
+    with pytest.raises(DataError, match="no gold alignments jaen in"):
+        WordAlignment(data=str(tmp_path), pairs={"jaen": ("ja", "en")}).sources()

@@ -106,6 +106,7 @@ def test_every_stage_leaves_a_traced_artifact(finished: tuple[Path, str]) -> Non
         for name, entry in manifest["inputs"].items():
             assert entry["fingerprint"] == before[name]
         before[stage] = folder.name
+        assert stage == "report" or manifest["metrics"]["peak_memory_bytes"] > 2**20
         assert not [p for p in folder.rglob("*") if p.suffix in (".pkl", ".pt", ".bin")], "nothing is pickled"
 
 

@@ -110,6 +110,30 @@ def test_dictionary_formats(tmp_path: Path) -> None:
     assert counts["train"] == 5
 
 
+@pytest.mark.parametrize("separator", ["\t", " "])
+@pytest.mark.parametrize(
+    ("train", "test"),
+    [
+        ("yacle.train.freq.5k.{hub}-{lang}.tsv", "yacle.test.freq.2k.{hub}-{lang}.tsv"),
+        ("all/{lang}-{hub}/{lang}-{hub}.train.1000.cc.trans", "all/{lang}-{hub}/{lang}-{hub}.test.2000.cc.trans"),
+    ],
+    ids=["GT-BLI", "PanLex-BLI"],
+)
+def test_the_files_of_published_benchmarks(tmp_path: Path, train: str, test: str, separator: str) -> None:
+    """In their order, the most frequent words first; columns in the order in which the name has the languages."""
+    rows = {train: [("of", "von"), ("in", "im"), ("dog", "hund")], test: [("house", "haus"), ("dog", "köter")]}
+    for name, pairs in rows.items():
+        file = tmp_path / name.replace("{hub}", "en").replace("{lang}", "de")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        sides = pairs if name.startswith("yacle") else [pair[::-1] for pair in pairs]
+        file.write_text("".join(f"{separator.join(pair)}\n" for pair in sides), encoding="utf-8")
+    configs = [DictionaryConfig(path=str(tmp_path / n), split=s) for n, s in ((train, "train"), (test, "test"))]
+    pairs, counts = dictionary(*configs)
+    assert [(pair.source, pair.target) for pair in pairs if pair.split == "train"] == [("von", "of"), ("im", "in")]
+    assert [pair.source for pair in pairs if pair.split == "test"] == ["haus", "köter"]
+    assert counts["dropped: shared with test"] == 1, "dog is tested"
+
+
 def test_bad_lines_are_counted_and_the_first_ten_shown(tmp_path: Path) -> None:
     bad = ["alone", "three words here", "\tempty side", "empty\t"] * 4
     (tmp_path / "en-de.txt").write_bytes("\n".join(["good gut", *bad]).encode() + b"\n\xff\xfe broken\n")

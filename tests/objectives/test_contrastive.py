@@ -62,7 +62,7 @@ def test_pairs_come_from_where_the_recipe_says(materials) -> None:
     words = {"words": set(WORDS["de"]), "induced": {"schläft"}, "sentences": {"Die Katze schläft.", "Ein Hund."}}
     for pairs, expected in words.items():
         batch = Contrastive(ContrastiveConfig(pairs=pairs, batch_size=30), materials).batch(step=0)
-        rows = zip(batch["source_ids"], batch["source_mask"], strict=True)
+        rows = zip(*(batch[name][batch["rows"][:, 0]] for name in ("ids", "mask")), strict=True)
         found = {tuple(ids[: int(mask.sum())].tolist()) for ids, mask in rows}
         assert found == {tuple(materials.tokenizer(text)["input_ids"]) for text in expected}
 
@@ -162,7 +162,7 @@ def test_both_ways_and_words_of_the_vocabulary(materials, form: str) -> None:
             assert whole["back"][i, j] == (negative in right)
     model = materials.initial_encoder()
     batch = objective.batch(0)
-    assert torch.equal(batch["source_pooled"], batch["source_mask"].bool()), "special tokens count"
+    assert torch.equal(batch["pooled"], batch["mask"].bool()), "special tokens count"
     vectors = objective.vectors(SimpleNamespace(base_model=model), batch)
     assert vectors.shape == (16, 6, 32)
     terms = objective.whole_terms(vectors, whole)
@@ -174,3 +174,118 @@ def test_only_the_first_pairs_are_learned_but_all_are_known(materials) -> None:
     objective = Contrastive(ContrastiveConfig(pairs="words", batch_size=8, limit=1), materials)
     assert objective.pairs["de"] == (["Katze"], ["cat"])
     assert objective.translations(("de", "forth", "Katze")) == {"cat", "kitty"}
+
+
+def test_each_text_of_a_batch_is_read_once(materials) -> None:
+    """Vectors and gradients are those of every text read by itself, however often it is there."""
+    objective = Contrastive(
+        ContrastiveConfig(pairs="words", batch_size=48, hard_negatives=3, both_ways=True, special_tokens=True),
+        materials,
+    )
+    objective.start(torch.device("cpu"))
+    batch, examples = objective.batch(0), objective.examples(0)
+    texts = [list(pair) for pair in zip(*(objective._texts(examples, side) for side in (0, 1)), strict=True)]
+    for way in ("forth", "back"):
+        hard = objective._hard(examples, way)
+        for place, row in enumerate(texts):
+            row += hard[3 * place : 3 * place + 3]
+    assert len(batch["ids"]) == len({text for row in texts for text in row}) < 0.1 * 48 * 8
+    weights = torch.randn(48, 8, 32, generator=torch.Generator().manual_seed(0))
+    gradients = []
+    for once in (True, False):
+        model = materials.initial_encoder().requires_grad_(True)
+        if once:
+            vectors = objective.vectors(SimpleNamespace(base_model=model), batch)
+        else:
+            encoded = {t: materials.tokenizer([t], return_tensors="pt") for t in {t for row in texts for t in row}}
+            alone = {t: model(**inputs).last_hidden_state.mean(1)[0] for t, inputs in encoded.items()}
+            expected = torch.stack([torch.stack([alone[t] for t in row]) for row in texts])
+            assert torch.allclose(vectors, expected, atol=1e-5)
+            vectors = expected
+        (vectors * weights).sum().backward()
+        gradients.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
+    assert gradients[0].keys() == gradients[1].keys()
+    assert all(torch.allclose(gradients[0][name], gradients[1][name], atol=1e-3) for name in gradients[0])
+
+
+def test_two_workers_mislabel_no_translation(materials) -> None:
+    """Each sees half of a step and both gather; what counts as a negative is what the dictionary does not give.
+
+    The batches' own texts are looked at, in the order of the workers, and the loss is written out over them.
+    """
+    given = {("Katze", "cat"), ("Katze", "kitty"), ("Kater", "cat"), ("Hund", "dog"), ("Köter", "dog"), ("Bett", "bed")}
+    materials.dictionary = lambda code: tuple(map(list, zip(*sorted(given), strict=True)))
+    config = ContrastiveConfig(
+        pairs="words", batch_size=16, hard_negatives=2, both_ways=True, draw="turns", special_tokens=True
+    )
+    objective = Contrastive(config, materials)
+    objective.start(torch.device("cpu"))
+    model = SimpleNamespace(base_model=materials.initial_encoder())
+    batches = [objective.batch(3, part, parts=2) for part in (0, 1)]
+    gathered = torch.cat([objective.vectors(model, batch) for batch in batches])
+    words = {tuple(materials.tokenizer(word)["input_ids"]): word for pair in given for word in pair}
+    assert len(words) == 9, "the tokenizer tells them apart"
+    rows = [
+        [words[tuple(batch["ids"][i][batch["mask"][i].bool()].tolist())] for i in row]
+        for batch in batches
+        for row in batch["rows"].tolist()
+    ]
+    cosine = torch.nn.functional.cosine_similarity
+    found = objective.whole_terms(gathered, objective.whole(3))
+    for i, (source, target, *_) in enumerate(rows):
+        forth, back = [cosine(gathered[i, 0], gathered[i, 1], dim=0)], [cosine(gathered[i, 0], gathered[i, 1], dim=0)]
+        for j, (other_source, other_target, *hard) in enumerate(rows):
+            related = {(source, other_target), (other_source, target)} & given
+            if not related and source != other_source and target != other_target:
+                forth.append(cosine(gathered[i, 0], gathered[j, 1], dim=0))
+                back.append(cosine(gathered[j, 0], gathered[i, 1], dim=0))
+            forth += [
+                cosine(gathered[i, 0], gathered[j, 2 + k], dim=0) for k in (0, 1) if (source, hard[k]) not in given
+            ]
+            back += [
+                cosine(gathered[j, 4 + k], gathered[i, 1], dim=0) for k in (0, 1) if (hard[2 + k], target) not in given
+            ]
+        expected = -sum((20 * torch.stack(side)).log_softmax(0)[0] for side in (forth, back)) / 2
+        assert found[i].item() == pytest.approx(expected.item(), rel=1e-4)
+
+
+BAD = {
+    "one pair": ["Katze cat"],
+    "duplicates": ["Katze cat", "Katze cat", "Hund dog", "Hund dog", "Katze cat"],
+    "unseen by the tokenizer": ["\u200b \u200d", "\U0001f996 \U0001f995", "Katze cat"],
+    "the same on both sides": ["taxi taxi", "bar bar", "Katze cat"],
+}
+
+
+@pytest.mark.parametrize("form", ["softmax", "paper"])
+@pytest.mark.parametrize("special", [True, False], ids=["special", "subwords"])
+@pytest.mark.parametrize("entries", BAD.values(), ids=BAD)
+def test_odd_dictionaries_and_batches_larger_than_they_are(
+    materials, entries: list[str], special: bool, form: str
+) -> None:
+    """Losses and gradients are finite, no translation is a hard negative, and a lone pair has nothing to learn."""
+    pairs = [tuple(entry.split(" ")) for entry in entries]
+    materials.dictionary = lambda code: tuple(map(list, zip(*pairs, strict=True)))
+    config = ContrastiveConfig(
+        pairs="words", batch_size=32, hard_negatives=2, both_ways=True, draw="turns", special_tokens=special, form=form
+    )
+    objective = Contrastive(config, materials)
+    objective.start(torch.device("cpu"))
+    for (_, way, text), negatives in objective.hard.items():
+        right = {b if way == "forth" else a for a, b in pairs if text == (a if way == "forth" else b)}
+        assert not right & {*negatives} and len(negatives) <= len({*pairs}) - 1
+    model = materials.initial_encoder().requires_grad_(True)
+    terms = objective.whole_terms(
+        objective.vectors(SimpleNamespace(base_model=model), objective.batch(0)), objective.whole(0)
+    )
+    terms.mean().backward()
+    assert terms.shape == (32,) and terms.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+    if len({*pairs}) == 1 and form == "softmax":
+        assert terms.abs().max() < 1e-6
+
+
+def test_a_dictionary_without_entries(materials) -> None:
+    materials.dictionary = lambda code: ([], [])
+    with pytest.raises(DataError, match="nothing to learn from"):
+        Contrastive(ContrastiveConfig(pairs="words"), materials)

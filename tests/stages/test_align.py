@@ -12,6 +12,7 @@ import torch
 
 from babelray.lexicon.pairs import Pair, read_induced, write_pairs
 from babelray.mapping.config import AlignConfig
+from babelray.mapping.fitted import load_mapping
 from babelray.mapping.linear import LinearMapping
 from babelray.stages import align
 from babelray.stages.align import AlignStage, Settings
@@ -98,6 +99,7 @@ SMALL = {"patience": 5, "start_words": WORDS}
         {"dictionary": "induced", "vecmap": SMALL},
         {"joint": 3},
         {"through": {"af": "nl"}},
+        {"method": "real-nvp", "real_nvp": {"start": "rotation", "hidden": 8, "epochs": 2}, "select": False},
     ],
     ids=str,
 )
@@ -106,7 +108,7 @@ def test_every_language_comes_to_lie_on_the_hub(stage: SimpleNamespace, config: 
     for code in ("de", "nl", "af"):
         assert outcomes[code]["mapped"]
         assert precision(out, code) > 0.85
-        mapping = LinearMapping.load(out / "mappings" / code)
+        mapping = load_mapping(out / "mappings" / code)
         own = WordVectors.load(stage.extract / "vectors" / code)
         assert torch.equal(mapping.transform(own.matrix), WordVectors.load(out / "vectors" / code).matrix)
     assert not (out / "work").exists()
@@ -223,3 +225,16 @@ def test_held_out_words_say_what_the_mapping_is_worth(stage: SimpleNamespace) ->
     _, outcomes = stage.run()
     assert outcomes["de"]["bli"]["words"] == len(range(0, WORDS, 4))
     assert outcomes["de"]["bli"]["p1"] > 0.85 > 0.2 > outcomes["de"]["bli_raw"]["p1"]
+
+
+def test_only_the_first_entries_are_learned_from(stage: SimpleNamespace) -> None:
+    """The mapping is that of a dictionary that has no others; on a way through Dutch the limit holds for both."""
+    limited, outcomes = stage.run("limited", limit=40, through={"af": "nl"})
+    assert outcomes["de"]["pairs"] == outcomes["af"]["pairs"] == 40
+    first = [Pair(f"de{i}", f"en{i}", "train") for i in range(2, WORDS, 4)]
+    write_pairs(Place.parse(stage.folder / "corpus" / "dictionary" / "de-en"), first[:40])
+    short, _ = stage.run("short")
+    mappings = [LinearMapping.load(out / "mappings" / "de").matrix_DE for out in (limited, short)]
+    assert torch.equal(*mappings)
+    with pytest.raises(ValueError, match="limit is for dictionary: train"):
+        AlignConfig(dictionary="identical", limit=40)

@@ -27,31 +27,36 @@ def mean_pool(hidden_BTD: Tensor, mask_BT: Tensor) -> Tensor:
     return (hidden_BTD * weights_BT1).sum(1) / weights_BT1.sum(1).clamp(min=1)
 
 
-def read_by_length(encoder: PreTrainedModel, ids_BT: Tensor, mask_BT: Tensor) -> Tensor:
+def read_by_length(encoder: PreTrainedModel, ids_BT: Tensor, mask_BT: Tensor, groups: int | None = None) -> Tensor:
     """The encoder's vectors (B, T, D) of texts that are padded on the right, those of like length read together.
 
     In a batch that is read at once the longest text makes all others as long: two thirds of the work are padding.
-    Where a text is over, the vectors are zero or anything.
+    Where a text is over, the vectors are zero or anything. `groups` is for workers that have unequally many texts.
     """
     lengths_B, order_B = mask_BT.sum(1).sort(stable=True)
     found = []
-    for rows in order_B.split(length_groups(lengths_B.tolist())):
+    for rows in order_B.split(length_groups(lengths_B.tolist(), groups)):
         longest = int(mask_BT[rows[-1]].sum())
         hidden_btD = encoder(input_ids=ids_BT[rows, :longest], attention_mask=mask_BT[rows, :longest]).last_hidden_state
         found.append(functional.pad(hidden_btD, (0, 0, 0, ids_BT.shape[1] - longest)))
     return torch.cat(found)[order_B.argsort()]
 
 
-def length_groups(lengths: Sequence[int]) -> list[int]:
+def group_count(texts: int) -> int:
+    """In how many groups so many texts are read."""
+    return min(max(texts // GROUP, 1), MOST_GROUPS)
+
+
+def length_groups(lengths: Sequence[int], groups: int | None = None) -> list[int]:
     """How many of the texts, which are sorted by length, are read together: groups of about as many subwords each.
 
-    The number of groups depends on that of texts alone: workers that share an encoder's weights must run it equally
-    often.
+    The number of groups depends on that of texts alone, if it is not given: workers that share an encoder's weights
+    must run it equally often.
 
     >>> length_groups([3] * 30 + [45, 45])
     [30, 2]
     """
-    count = min(max(len(lengths) // GROUP, 1), MOST_GROUPS)
+    count = groups or group_count(len(lengths))
     sums = np.cumsum(lengths)
     cuts = np.arange(1, count)
     wanted = np.searchsorted(sums, sums[-1] * cuts / count, side="right") - cuts

@@ -59,6 +59,12 @@ class TextEncoder:
         """The encoder in a folder, or of a name."""
         return cls.of(load_encoder(path, device), load_tokenizer(path, masks=False), layer, batch_tokens)
 
+    def speaking(self, language: str, beside: str) -> TextEncoder:
+        """The encoder for texts of a language that are compared with texts of another: itself, unless languages are
+        mapped (see `encoder/mapped.py`).
+        """
+        return self
+
     def sentences(self, texts: Sequence[str], pooling: Pooling = "mean") -> Tensor:
         """A vector (N, D) for each text, in main memory: the mean of its subwords without special ones, or of all, or
         its first token, which is special, or its last subword.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from babelray.evaluation import plots
 from babelray.evaluation.report import TASKS, escaped, html_table, page
-from babelray.evaluation.significance import leaderboard, over_rows
+from babelray.evaluation.significance import Leaderboard, leaderboard, over_rows
 
 if TYPE_CHECKING:
     from babelray.evaluation.hits import Hits
@@ -33,18 +34,25 @@ class TaskScores:
 
     def board(self) -> list[list[str]]:
         """A header and a line for each system, the best first where it is known which that is."""
-        if not all(all(seeds) for seeds in self.hits.values()):
+        ranked = self.ranked
+        if ranked is None:
             rows = [[name, self._shown(values)] for name, values in self.means.items()]
             return [["", self.measure], *rows]
-        spreads = {name: stdev(values) for name, values in self.means.items() if len(values) > 1}
-        averaged = {name: _averaged(seeds) for name, seeds in self.hits.items()}
-        ranked = leaderboard(averaged, spread=spreads)
         table = [["", self.measure, "examples right", "p"]]
         for place, row in enumerate(ranked.rows):
             name = f"{row.system} ●" if row.tied else row.system
             p = "" if not place else "< 0.001" if row.p < 0.001 else f"{row.p:.3f}"
             table.append([name, self._shown(self.means[row.system]), shown([row.mean]), p])
         return table
+
+    @cached_property
+    def ranked(self) -> Leaderboard | None:
+        """The systems by the examples that they get right; None where that is not known."""
+        if not all(all(seeds) for seeds in self.hits.values()):
+            return None
+        spreads = {name: stdev(values) for name, values in self.means.items() if len(values) > 1}
+        averaged = {name: _averaged(seeds) for name, seeds in self.hits.items()}
+        return leaderboard(averaged, spread=spreads)
 
     def _shown(self, values: Sequence[float]) -> str:
         if self.percent:

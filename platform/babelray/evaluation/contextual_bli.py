@@ -106,11 +106,13 @@ def contextual_bli(
     min_count: int = 2,
     per_word: int = 10,
     most: int = 10_000,
+    reader: TextEncoder | None = None,
 ) -> Induced:
     """Ask for the translations of source words in context among those of all; line n of one side translates line n.
 
     `links` between the words of each sentence pair are learned from the text if they are not given. `csls` is CSLS' k,
-    cosine if 0. `min_count`, `per_word`, `most`: see `linked_occurrences`.
+    cosine if 0. `min_count`, `per_word`, `most`: see `linked_occurrences`. `reader` reads the targets, if it is not the
+    same encoder.
     """
     source_tokens, target_tokens = ([sentence.tokens for sentence in side] for side in (sources, targets))
     if links is None:
@@ -120,7 +122,7 @@ def contextual_bli(
         problem = f"among {len(sources)} sentence pairs no two different words are linked {min_count} times"
         raise DataError(problem, "Give more sentences, or a smaller `min_count`.")
     x_ND, x_read_N = occurrence_vectors(encoder, sources, [(found.pair, found.source) for found in asked])
-    y_ND, y_read_N = occurrence_vectors(encoder, targets, [(found.pair, found.target) for found in asked])
+    y_ND, y_read_N = occurrence_vectors(reader or encoder, targets, [(found.pair, found.target) for found in asked])
     words = [source_tokens[found.pair][found.source] for found in asked]
     translations = [target_tokens[found.pair][found.target] for found in asked]
     same_place = groups_of([f"{found.target} {targets[found.pair].text}" for found in asked])

@@ -84,19 +84,27 @@ def entity_linking(
     mentions: Mapping[str, Sequence[Mention]],
     names: KnowledgeBase,
     pooling: Pooling = "mean",
+    hub: str = "en",
 ) -> dict[str, Links]:
-    """Link the mentions of each language to the names of one knowledge base.
+    """Link the mentions of each language to the names of one knowledge base, which are in the language `hub`.
 
-    Mentions of all languages are asked for together: each name is encoded once, and forgotten.
+    Mentions of all languages are asked for together: each name is encoded once, and forgotten; or once for each way in
+    which languages are mapped.
     """
     covered = {code: _covered(code, some, names) for code, some in mentions.items()}
-    vectors_ND = _encoded(encoder, [mention.text for some in mentions.values() for mention in some], pooling)
     texts = list(names)
-    blocks = (_encoded(encoder, texts[start : start + NAMES], pooling) for start in range(0, len(texts), NAMES))
-    found = iter(nearest_names(vectors_ND, blocks).tolist())
+    readers = {code: encoder.speaking(hub, code) for code in mentions}
+    found: dict[str, list[list[int]]] = {}
+    for reader in dict.fromkeys(readers.values()):
+        codes = [code for code in mentions if readers[code] is reader]
+        asked = {code: [mention.text for mention in mentions[code]] for code in codes}
+        vectors_ND = torch.cat([_encoded(encoder.speaking(code, hub), asked[code], pooling) for code in codes])
+        blocks = (_encoded(reader, texts[start : start + NAMES], pooling) for start in range(0, len(texts), NAMES))
+        positions = nearest_names(vectors_ND, blocks).split([len(some) for some in asked.values()])
+        found |= {code: some_Nn.tolist() for code, some_Nn in zip(codes, positions, strict=True)}
     links = {}
     for code, some in mentions.items():
-        nearby = [[texts[position] for position in next(found)] for _ in some]
+        nearby = [[texts[position] for position in row] for row in found[code]]
         ranks = [_rank(mention, near, names) for mention, near in zip(some, nearby, strict=True)]
         answers = [f"{names[near[0]]}||{near[0]}" for near in nearby]
         links[code] = Links(ranks, answers, covered[code] / len(some))

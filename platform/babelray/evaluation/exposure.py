@@ -1,4 +1,5 @@
-"""What exposing brought: word translation by every mixture of static and encoded vectors, as a table and a page.
+"""What exposing brought: word translation by every mixture of static and encoded vectors, as a table and a page; and
+word similarity, where there are word pairs that people have rated.
 
 The layout is that of Vulić et al. (2023, Tables 1 to 3 and Figure 2): static vectors alone (λ = 0), the encoder alone
 (λ = 1) and both mixed, before tuning (`plain`, the paper's noCL) and after (`tuned`, +CL).
@@ -18,14 +19,17 @@ if TYPE_CHECKING:
     from babelray.languages import Language
 
 Grid = Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]]]
-"""{language: {plain | tuned: {λ: scores}}}"""
+"""{language: {plain | tuned: {λ: scores}}}; for word similarity the first key may be two languages, as `de-en`."""
 PLAIN, TUNED = "plain", "tuned"
+NAMES = {"p1": "P@1 %", "spearman": "ρ × 100"}
+COUNTED = {"p1": "words", "spearman": "pairs"}
+"""What each measure is a mean or a correlation over."""
 
 
-def p1(grid: Grid, code: str, version: str, share: str) -> float | None:
-    """P@1 of a mixture in per cent, if it was tried."""
+def score(grid: Grid, code: str, version: str, share: str, measure: str) -> float | None:
+    """A measure of a mixture, times 100, if it was tried."""
     scores = grid[code][version].get(share)
-    return 100 * scores["p1"] if scores else None
+    return 100 * scores[measure] if scores else None
 
 
 def columns(share: float) -> dict[str, tuple[str, str]]:
@@ -39,14 +43,14 @@ def columns(share: float) -> dict[str, tuple[str, str]]:
     }
 
 
-def table(grid: Grid, share: float) -> list[list[str]]:
+def table(grid: Grid, share: float, measure: str = "p1") -> list[list[str]]:
     """A header, a line for each language, and the mean; the best of a line is marked."""
     chosen = columns(share)
-    lines = [["", "words", "covered %", *chosen]]
-    values = {code: [p1(grid, code, *pair) for pair in chosen.values()] for code in grid}
+    lines = [["", COUNTED[measure], "covered %", *chosen]]
+    values = {code: [score(grid, code, *pair, measure) for pair in chosen.values()] for code in grid}
     for code, cells in values.items():
         scores = next(iter(grid[code][TUNED].values()))
-        lines.append([code, str(scores["words"]), f"{100 * scores['coverage']:.0f}", *_marked(cells)])
+        lines.append([code, str(scores[COUNTED[measure]]), f"{100 * scores['coverage']:.0f}", *_marked(cells)])
     means = [None if None in column else fmean(column) for column in zip(*values.values(), strict=True)]
     return [*lines, ["mean", "", "", *_marked(means)]]
 
@@ -56,24 +60,29 @@ def _marked(cells: Sequence[float | None]) -> list[str]:
     return ["–" if cell is None else f"**{cell:.1f}**" if cell == best else f"{cell:.1f}" for cell in cells]
 
 
-def best_shares(grid: Grid) -> list[list[str]]:
+def best_shares(grid: Grid, measure: str = "p1") -> list[list[str]]:
     """For each language the share that does best, plain and tuned, and what it gives."""
-    lines = [["", "plain: best λ", "P@1 %", "tuned: best λ", "P@1 %"]]
+    lines = [["", "plain: best λ", NAMES[measure], "tuned: best λ", NAMES[measure]]]
     for code, versions in grid.items():
         cells = []
         for version in (PLAIN, TUNED):
-            share, scores = max(versions[version].items(), key=lambda tried: tried[1]["p1"])  # the first of equal ones
-            cells += [share, f"{100 * scores['p1']:.1f}"]
+            share, scores = max(versions[version].items(), key=lambda tried: tried[1][measure])  # the first of equals
+            cells += [share, f"{100 * scores[measure]:.1f}"]
         lines.append([code, *cells])
     return lines
 
 
-def exposure_table(grid: Grid, share: float) -> str:
-    """Both tables as Markdown; P@1 in per cent, by CSLS."""
-    return f"{markdown(table(grid, share))}\n\n{markdown(best_shares(grid))}\n"
+def exposure_table(grid: Grid, share: float, similarity: Grid | None = None) -> str:
+    """The tables as Markdown: P@1 in per cent, by CSLS; and Spearman's ρ with people's ratings, times 100."""
+    found = [table(grid, share), best_shares(grid)]
+    if similarity:
+        found += [table(similarity, share, "spearman"), best_shares(similarity, "spearman")]
+    return "\n\n".join(map(markdown, found)) + "\n"
 
 
-def exposure_page(name: str, grid: Grid, share: float, languages: Mapping[str, Language]) -> str:
+def exposure_page(
+    name: str, grid: Grid, share: float, languages: Mapping[str, Language], similarity: Grid | None = None
+) -> str:
     """The page, with a curve for each language."""
     body = [
         f"<h1>{escaped(name)}</h1><p class='lead'>Babelray: lexical knowledge, exposed. Held-out words whose nearest "
@@ -83,6 +92,12 @@ def exposure_page(name: str, grid: Grid, share: float, languages: Mapping[str, L
         f"<section><h2>By the share of the encoder</h2>{figure(curves(grid, share))}"
         f"{_html(best_shares(grid), languages)}</section>",
     ]
+    if similarity:
+        tables = table(similarity, share, "spearman"), best_shares(similarity, "spearman")
+        body.append(
+            "<section><h2>Word similarity</h2><p>Spearman's ρ of cosines with people's ratings, times 100.</p>"
+            f"{''.join(_html(lines, languages) for lines in tables)}</section>"
+        )
     return page(name, "".join(body))
 
 

@@ -34,6 +34,8 @@ class EntityLinking(EvaluationTask):
     """A file of names, `CUI||name` a line, or a pattern of several; with `{lang}`, one for each language."""
     languages: list[str] | None = None
     """Only these; all that have a file by default."""
+    hub: str = "en"
+    """The language of the names, unless each language has its own knowledge base."""
     pooling: Literal["mean", "first", "last"] = "mean"
     layer: int | None = -1
     """The last, as in Vulić et al. (2023)."""
@@ -77,7 +79,8 @@ class EntityLinking(EvaluationTask):
         found: dict[str, Links] = {}
         for places, codes in sharing.items():
             names = read_knowledge_base(places)
-            found |= entity_linking(encoder, {code: mentions[code] for code in codes}, names, self.pooling)
+            hub = codes[0] if "{lang}" in self.knowledge_base else self.hub
+            found |= entity_linking(encoder, {code: mentions[code] for code in codes}, names, self.pooling, hub)
         return Result(
             {code: found[code].measures() for code in mentions},
             {code: found[code].predictions() for code in mentions},
@@ -117,13 +120,14 @@ class ContextualBli(ParallelData):
             sources = tokenised(spread(sentences, self.max_sentences), Segmenter.of(code))
             targets = tokenised(spread(translations, self.max_sentences), Segmenter.of(self.hub))
             found[code] = contextual_bli(
-                encoder,
+                encoder.speaking(code, self.hub),
                 sources,
                 targets,
                 csls=self.csls,
                 min_count=self.min_count,
                 per_word=self.occurrences_per_word,
                 most=self.max_occurrences,
+                reader=encoder.speaking(self.hub, code),
             )
         return Result(
             {code: some.measures() for code, some in found.items()},

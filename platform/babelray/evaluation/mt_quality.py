@@ -159,11 +159,13 @@ def mt_scores(
     correction: Correction | None = None,
     idf: bool = False,
     solver: Solver = "exact",
+    reader: TextEncoder | None = None,
 ) -> Tensor:
     """The score 1 − WMD of each pair (B,), between −1 and 1; a pair with a side that has no words gets −1.
 
     `tokens` are what the texts are cut into, in order; where there are none, subwords are compared. The paper reads a
-    middle layer of the encoder, and takes n-grams of 1 or 2. idf is counted over the sentences of each side.
+    middle layer of the encoder, and takes n-grams of 1 or 2. idf is counted over the sentences of each side. `reader`
+    reads the translations, if it is not the same encoder.
     """
     _check_equally_many("sources", sources, "translations", translations)
     if ngram < 1:
@@ -171,7 +173,8 @@ def mt_scores(
     if not sources:
         return torch.zeros(0, dtype=torch.double)
     x, a = _side(encoder, sources, source_tokens, ngram, idf, correction.source if correction else None)
-    y, b = _side(encoder, translations, translation_tokens, ngram, idf, correction.target if correction else None)
+    taken_out = correction.target if correction else None
+    y, b = _side(reader or encoder, translations, translation_tokens, ngram, idf, taken_out)
     return 1 - word_mover_distances(x, y, (a, b), solver).clamp(max=FARTHEST)
 
 

@@ -176,6 +176,7 @@ def retrieval_task(
     scoring: Scoring = "cosine",
     pooling: Pooling = "mean",
     either_place: bool = True,
+    hub: str = "en",
 ) -> dict[str, LanguageRetrieval]:
     """Retrieval between each language and the hub, by the vectors that an encoder gives to whole sentences.
 
@@ -183,7 +184,13 @@ def retrieval_task(
     hub is encoded once, however many languages it occurs with. `either_place`: a candidate that is the same sentence as
     the translation is right; published figures count only the translation's own line.
     """
-    hub: dict[str, Tensor] = {}
+    known: dict[str, Tensor] = {}
+    speaker: TextEncoder | None = None
+
+    def read(own: TextEncoder, texts: Sequence[str]) -> dict[str, Tensor]:
+        new = [text for text in dict.fromkeys(texts) if own is not speaker or text not in known]
+        return dict(zip(new, own.sentences(new, pooling) if new else [], strict=True))
+
     found: dict[str, LanguageRetrieval] = {}
     for code, sentences, translations in pairs:
         if code in found:
@@ -191,10 +198,13 @@ def retrieval_task(
         if not sentences or len(sentences) != len(translations):
             problem = f"language {code!r} has {len(sentences)} sentences and {len(translations)} translations"
             raise DataError(problem, "Give every sentence its translation, and at least one.")
-        new = [text for text in dict.fromkeys([*translations, *sentences]) if text not in hub]
-        vectors = hub | dict(zip(new, encoder.sentences(new, pooling) if new else [], strict=True))
-        source_ND, target_ND = (torch.stack([vectors[text] for text in side]) for side in (sentences, translations))
-        hub.update(zip(translations, target_ND, strict=True))
+        own, reader = encoder.speaking(code, hub), encoder.speaking(hub, code)
+        if reader is not speaker:  # where languages are mapped, the hub may be mapped too, beside each in another way
+            speaker, known = reader, {}
+        known |= read(reader, translations)
+        vectors = known | read(own, sentences)
+        source_ND = torch.stack([vectors[text] for text in sentences])
+        target_ND = torch.stack([known[text] for text in translations])
         groups = (groups_of(sentences), groups_of(translations)) if either_place else None
         answers = retrieve(source_ND, target_ND, scoring, groups)
         found[code] = LanguageRetrieval(answers.measures() | {"sentences": len(sentences)}, answers)

@@ -88,10 +88,18 @@ class EvaluationTask(Config):
         raise TypeError(f"{self.task} cannot be scored with an encoder that is only read: use `score`")
 
     def score(self, path: str) -> Result:
-        """Score the encoder in a folder, or of a name."""
+        """Score the encoder in a folder, or of a name; one that is mapped at the layer that its mappings are of, a
+        lexical one with its mixed vectors.
+        """
+        from babelray.encoder.lexical import LexicalEncoder, LexicalReader, is_lexical
         from babelray.encoder.load import load_encoder, load_tokenizer
+        from babelray.encoder.mapped import MappedEncoder, is_mapped
         from babelray.encoder.text_encoder import TextEncoder
 
+        if is_mapped(path):
+            return self.run(MappedEncoder.open(path, batch_tokens=self.batch_tokens))
+        if is_lexical(path):
+            return self.run(LexicalReader(LexicalEncoder.open(path, self.batch_tokens)))
         model = load_encoder(path)
         layer = min(PAPER_LAYER, model.config.num_hidden_layers) if self.layer is None else self.layer
         return self.run(TextEncoder.of(model, load_tokenizer(path, masks=False), layer, self.batch_tokens))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+import re
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from babelray.errors import DataError
 from babelray.evaluation.task import EvaluationTask, Result
+from babelray.languages import LANGUAGES, Language, resolve
 from babelray.storage import Place
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ class ParallelData(EvaluationTask):
     hub: str = "en"
     languages: list[str] | None = None
     """Only these; all that there are by default."""
+    extra_languages: list[Language] = Field(default_factory=list)
+    """Languages beyond the 40, or other settings for one of them, as in a recipe."""
     where: dict[str, tuple[float, float]] = Field(default_factory=dict)
     """For tables: only rows whose numbers in these columns lie between the two, both included."""
 
@@ -35,9 +39,9 @@ class ParallelData(EvaluationTask):
 
     def read(self) -> list[ParallelSentences]:
         from babelray.evaluation.tatoeba import read_parallel
-        from babelray.languages import LANGUAGES
 
-        known = LANGUAGES if self.languages is None else {code: LANGUAGES[code] for code in self.languages}
+        known = LANGUAGES | {language.code: language for language in self.extra_languages}
+        known = known if self.languages is None else resolve(self.languages, self.extra_languages)
         return list(read_parallel(Place.parse(self.data), self.hub, known, self.where))
 
 
@@ -59,7 +63,7 @@ class Tatoeba(ParallelData):
     def run(self, encoder: TextEncoder) -> Result:
         from babelray.evaluation.retrieval import retrieval_task
 
-        found = retrieval_task(encoder, self.read(), self.scoring, self.pooling)
+        found = retrieval_task(encoder, self.read(), self.scoring, self.pooling, hub=self.hub)
         return Result(
             {code: some.scores for code, some in found.items()},
             {code: some.answers.predictions() for code, some in found.items()},
@@ -82,11 +86,17 @@ class WordAlignment(EvaluationTask):
     level: Literal["words", "subwords"] = "subwords"
     one_based: bool = False
     """Whether positions in the gold files count from 1."""
+    pairs: dict[str, tuple[str, str]] | None = None
+    """Only these files, by NAME, and the languages of source and target: `{enfr: [en, fr]}`. All by default; languages,
+    which only an encoder that maps them asks for, are then told by names such as `enfr` or `en-fr`."""
 
     def _names(self) -> list[str]:
         names = Place.parse(self.data).files() if Place.parse(self.data).exists() else []
         found = [name.removesuffix(".gold") for name in names if name.endswith(".gold")]
         found = [name for name in found if f"{name}.src-tgt" in names]
+        if missing := [name for name in self.pairs or {} if name not in found]:
+            raise DataError(f"no gold alignments {missing[0]} in {self.data}", f"There are: {', '.join(found)}.")
+        found = [name for name in found if self.pairs is None or name in self.pairs]
         if not found:
             raise DataError(
                 f"no gold alignments in {self.data}",
@@ -111,10 +121,23 @@ class WordAlignment(EvaluationTask):
 
         scores, predictions = {}, {}
         for name, gold in self.read().items():
-            found = align_pairs(encoder, [(pair.source, pair.target) for pair in gold], self.method, self.level)
+            source, target = (self.pairs or {}).get(name) or languages_of(name)
+            readers = encoder.speaking(source, target), encoder.speaking(target, source)
+            pairs = [(pair.source, pair.target) for pair in gold]
+            found = align_pairs(readers[0], pairs, self.method, self.level, readers[1])
             scores[name] = {**alignment_scores(found.links, gold), "unread": found.unread}
             predictions[name] = [" ".join(f"{i}-{j}" for i, j in links) for links in found.links]
         return Result(scores, predictions)
+
+
+def languages_of(name: str) -> tuple[str, str]:
+    """The languages that the name of a file stands for; the name itself, twice, if it cannot be cut in two.
+
+    >>> languages_of("enfr"), languages_of("deu-eng"), languages_of("2017")
+    (('en', 'fr'), ('deu', 'eng'), ('2017', '2017'))
+    """
+    found = re.fullmatch("([a-z]{2,3})[-_]?([a-z]{2,3})", name)
+    return (found[1], found[2]) if found else (name, name)
 
 
 class MtQuality(EvaluationTask):
@@ -146,13 +169,15 @@ class MtQuality(EvaluationTask):
         scores, predictions = {}, {}
         for place in self.sources():
             segments = read_segments(place)
+            source, _, target = segments[0].pair.partition("-")
             found = mt_scores(
-                encoder,
+                encoder.speaking(source, target),
                 [segment.source for segment in segments],
                 [segment.translation for segment in segments],
                 ngram=self.ngram,
                 idf=self.idf,
                 solver=self.solver,
+                reader=encoder.speaking(target, source),
             ).tolist()
             human = [segment.human for segment in segments]
             scores[segments[0].pair] = {"segments": len(segments), **correlations(found, human)}
@@ -188,14 +213,15 @@ class Geometry(ParallelData):
         )
 
         pairs = self.read()
-        vectors = {code: encoder.sentences(sentences) for code, sentences, _ in pairs}
+        vectors = {code: encoder.speaking(code, self.hub).sentences(sentences) for code, sentences, _ in pairs}
         told = language_identification(vectors, seed=self.seed)["by_language"] if len(vectors) > 1 else {}
         scores: dict[str, dict[str, float]] = {}
-        hubs: dict[tuple[str, ...], Tensor] = {}
+        hubs: dict[tuple[Any, ...], Tensor] = {}
         for code, sentences, translations in pairs:
-            if tuple(translations) not in hubs:
-                hubs[tuple(translations)] = encoder.sentences(translations)
-            x_ND, z_ND = vectors[code], hubs[tuple(translations)]
+            reader = encoder.speaking(self.hub, code)
+            if (reader, *translations) not in hubs:
+                hubs[reader, *translations] = reader.sentences(translations)
+            x_ND, z_ND = vectors[code], hubs[reader, *translations]
             space = anisotropy(x_ND)
             scores[code] = {
                 "sentences": len(sentences),

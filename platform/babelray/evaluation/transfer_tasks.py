@@ -148,9 +148,13 @@ class TransferTask(EvaluationTask):
         """What the encoder at a path, fine-tuned with one seed, answers to all tests, by language; as JSON has it."""
         from babelray.encoder.layers import longest_input
         from babelray.encoder.load import load_tokenizer, load_with_head
+        from babelray.encoder.mapped import is_mapped
         from babelray.objectives.labelled import LabelledObjective, span_head, text_head, word_head
         from babelray.training.fine_tuning import fine_tune
 
+        if is_mapped(path):
+            problem = f"{self.label}: {path} is a mapped encoder, which cannot be fine-tuned"
+            raise DataError(problem, "Give an encoder, or a task that only reads, such as tatoeba.")
         heads = {"classification": text_head, "tagging": word_head, "question-answering": span_head}
         learned, tested = self.training_data(), self.test_data()
         labels = self._labels(learned)

@@ -111,8 +111,11 @@ def align_pairs(
     pairs: Sequence[tuple[Tokens, Tokens]],
     method: Method | Aligner = "itermax",
     level: Level = "subwords",
+    reader: TextEncoder | None = None,
 ) -> Alignments:
     """The links of tokenised sentence pairs; what the encoder reads is the tokens, joined by spaces.
+
+    `reader` reads the targets, if it is not the same encoder.
 
     A word that lies beyond the encoder's longest input, or that its tokenizer has no subword for, has no links and is
     counted as unread.
@@ -120,8 +123,10 @@ def align_pairs(
     links: list[Links] = []
     unread = 0
     for start in range(0, len(pairs), PAIRS):
-        read = read_subwords(encoder, [side for pair in pairs[start : start + PAIRS] for side in pair])
-        found = align_subwords(list(zip(read[::2], read[1::2], strict=True)), method, level)
+        some = pairs[start : start + PAIRS]
+        sources = read_subwords(encoder, [source for source, _ in some])
+        targets = read_subwords(reader or encoder, [target for _, target in some])
+        found = align_subwords(list(zip(sources, targets, strict=True)), method, level)
         links += found.links
         unread += found.unread
     return Alignments(links, unread)

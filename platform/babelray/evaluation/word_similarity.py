@@ -60,7 +60,7 @@ class WordSimilaritySource(Config):
         }
         found = {pair: place for pair, place in places.items() if place.is_file()}
         if not found:
-            raise DataError(f"no language has a file at {self.path}", "Check the path under evaluate.word_similarity.")
+            raise DataError(f"no language has a file at {self.path}", "Check the path in the recipe.")
         return found
 
 

@@ -20,6 +20,9 @@ negatives v_{k,i}, those of the pair itself only, in sums of their own (`form: p
 
 which has no lower bound of 0 and goes on pushing when all is in order. Their experiments used the common form of the
 sentence-transformers library (their footnote 5), of source to target only. Here it is the default, in both directions.
+
+Shapes: N pairs of a step, B of a part, K texts of a pair, H hard negatives of a pair, M of all pairs, U unlike texts,
+T subwords, D width.
 """
 
 from __future__ import annotations
@@ -257,13 +260,24 @@ class Contrastive(WholeObjective):
             self.hard[code, way, text] = others[:wanted]
 
     def make(self, examples: Examples, generator: np.random.Generator) -> Batch:
+        """Of each pair its source, its target and its hard negatives, as `rows` (B, K) of texts, each of which is there
+        once: many words have the same few nearest ones.
+        """
+        import numpy as np
+        import torch
+
+        from babelray.encoder.pool import group_count
+
+        sides = [self._texts(examples, 0), self._texts(examples, 1), *(self._hard(examples, way) for way in self.ways)]
+        all_BK = np.concatenate([np.reshape(texts, (len(examples), -1)) for texts in sides], 1)
+        unique, rows_BK = np.unique(all_BK, return_inverse=True)
+        texts = unique.tolist()
+        texts += texts[:1] * (group_count(all_BK.size) - len(texts))  # a group must not be empty
         batch: Batch = {"language": self.language_numbers([code for code, _ in examples])}
-        sides = {"source": self._texts(examples, 0), "target": self._texts(examples, 1)}
-        sides |= {way: self._hard(examples, way) for way in self.ways}
-        for name, texts in sides.items():
-            batch[f"{name}_ids"], batch[f"{name}_mask"], batch[f"{name}_pooled"] = self.encode(texts)
-            if self.config.special_tokens:
-                batch[f"{name}_pooled"] = batch[f"{name}_mask"].bool()
+        batch["rows"] = torch.from_numpy(rows_BK)
+        batch["ids"], batch["mask"], batch["pooled"] = self.encode(texts)
+        if self.config.special_tokens:
+            batch["pooled"] = batch["mask"].bool()
         return batch
 
     def _texts(self, examples: Examples, side: int) -> list[str]:
@@ -296,18 +310,14 @@ class Contrastive(WholeObjective):
         return found
 
     def vectors(self, model: PreTrainedModel, batch: Batch) -> Tensor:
-        """Of each pair its source, its target and its H hard negatives, for each direction that has some: (B, …, D)."""
-        import torch
+        """Of each pair its source, its target and its H hard negatives, for each direction that has some: (B, K, D)."""
+        from torch.nn.functional import embedding
 
-        from babelray.encoder.pool import mean_pool, read_by_length
+        from babelray.encoder.pool import group_count, mean_pool, read_by_length
 
-        def encoded(side: str) -> Tensor:
-            hidden_BTD = read_by_length(model.base_model, batch[f"{side}_ids"], batch[f"{side}_mask"])
-            return mean_pool(hidden_BTD, batch[f"{side}_pooled"])
-
-        sides = [encoded("source").unsqueeze(1), encoded("target").unsqueeze(1)]
-        sides += [encoded(way).unflatten(0, (-1, self.config.hard_negatives)) for way in self.ways]
-        return torch.cat(sides, 1)
+        groups = group_count(batch["rows"].numel())  # not of the texts, of which workers have unequally many
+        hidden_UTD = read_by_length(model.base_model, batch["ids"], batch["mask"], groups)
+        return embedding(batch["rows"], mean_pool(hidden_UTD, batch["pooled"]))  # the same bits, unlike an index's
 
     def whole_terms(self, vectors_ND: Tensor, whole: Batch) -> Tensor:
         source_ND, target_ND = vectors_ND[:, 0], vectors_ND[:, 1]

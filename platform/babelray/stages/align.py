@@ -19,7 +19,7 @@ from babelray.tasks import Task, run_tasks
 
 if TYPE_CHECKING:
     from babelray.mapping.dictionary import Words
-    from babelray.mapping.linear import LinearMapping
+    from babelray.mapping.fitted import Mapping as Fitted
     from babelray.recipe import Recipe
     from babelray.vectors.word_vectors import WordVectors
 
@@ -90,6 +90,10 @@ def _memory(config: AlignConfig, words: Mapping[str, int], files: Mapping[str, A
         limits.append(config.vecmap.cutoff)
     if config.method == "muse":
         limits.append(config.muse.refine_words)
+    if config.trained is not None:
+        limits.append(config.trained.criterion_words)
+    if config.bootstrap is not None:
+        limits.append(config.bootstrap.words)
     cells = min(max(limits), words[code]) * min(max(limits), words[hub])
     return 4 * sum(sizes) + 5 * cells + (3 << 28)  # Python and torch, and what retrieval keeps
 
@@ -129,7 +133,8 @@ def _fit(code: str, settings: Settings, extracted: Place, corpus: Place, work: P
     target = WordVectors.load(extracted / "vectors" / target_code)
     pairs = _pairs(code, target_code, settings, source, target, corpus)
     fit = partial(map_to_hub, source.matrix, target.matrix, config=config, seed=settings.seed)
-    mapping, seen = LinearMapping.identity(source.matrix), _unmapped(target)
+    mapping: Fitted = LinearMapping.identity(source.matrix)
+    seen = _unmapped(target)
     outcome: dict[str, Any] = {"mapped": pairs is None, "pairs": len(pairs or [])}
     if pairs is not None and len(pairs) >= config.min_pairs:
         outcome |= compare(source, seen, pairs, fit) if config.select else {"mapped": True}
@@ -186,7 +191,9 @@ def _write(code: str, settings: Settings, extracted: Place, corpus: Place, out: 
     if done.exists():
         return done.read_json()
     source = WordVectors.load(extracted / "vectors" / code)
-    mapping = LinearMapping.identity(source.matrix) if code == hub_code else _refined(code, settings, work)
+    mapping: Fitted = LinearMapping.identity(source.matrix)
+    if code != hub_code:
+        mapping = _refined(code, settings, work)
     mapped = source.with_matrix(mapping.transform(source.matrix))
     outcome: dict[str, Any] = {"mapped": False} if code == hub_code else {}
     if code != hub_code:
@@ -210,25 +217,30 @@ def _unmapped(vectors: WordVectors) -> WordVectors:
     return vectors.with_matrix(unit_centred(vectors.matrix)[0])
 
 
-def _to_the_hub(code: str, settings: Settings, work: Place) -> LinearMapping:
+def _to_the_hub(code: str, settings: Settings, work: Place) -> Fitted:
     """The mapping of a language into the hub's space, over the language it goes through if there is one."""
+    from babelray.mapping.fitted import load_mapping
     from babelray.mapping.linear import LinearMapping
 
-    mapping = LinearMapping.load(work / "fitted" / code)
+    mapping = load_mapping(work / "fitted" / code)
     if code in settings.align.through:
+        assert isinstance(mapping, LinearMapping)  # the config says so
         mapping = mapping.then(LinearMapping.load(work / "fitted" / settings.align.through[code]).matrix_DE)
     return mapping
 
 
-def _refined(code: str, settings: Settings, work: Place) -> LinearMapping:
+def _refined(code: str, settings: Settings, work: Place) -> Fitted:
     """The mapping of a language, after the joint refinement if there was one."""
     from safetensors.torch import load_file
+
+    from babelray.mapping.linear import LinearMapping
 
     mapping = _to_the_hub(code, settings, work)
     if not settings.align.joint:
         return mapping
     with (work / TURNS).local_input() as file:
         turns = load_file(file)
+    assert isinstance(mapping, LinearMapping)  # the config says so
     return mapping.then(turns[code]) if code in turns else mapping
 
 
@@ -246,21 +258,22 @@ def _pairs(
     elif config.dictionary == "induced":
         pairs = _induced(code, target_code, settings, source, target)
     elif target_code == settings.hub:
-        pairs = _training_pairs(code, settings.hub, corpus)
+        pairs = _training_pairs(code, settings, corpus)
     else:
-        pairs = pivoted(*(_training_pairs(language, settings.hub, corpus) for language in (code, target_code)))
+        pairs = pivoted(*(_training_pairs(language, settings, corpus) for language in (code, target_code)))
     return [(a, b) for a, b in pairs if a in source.position and b in target.position]
 
 
-def _training_pairs(code: str, hub: str, corpus: Place) -> Words:
+def _training_pairs(code: str, settings: Settings, corpus: Place) -> Words:
+    """The entries that the limit leaves, the same as those that tuning with that limit sees."""
     from babelray.lexicon.pairs import read_pairs
 
-    place = corpus / "dictionary" / f"{code}-{hub}"
+    place = corpus / "dictionary" / f"{code}-{settings.hub}"
     if not place.exists():
         raise DataError(
             "the align stage needs a dictionary", "Name it under `corpus.dictionary`, or set align.dictionary."
         )
-    return [(pair.source, pair.target) for pair in read_pairs(place, "train")]
+    return [(pair.source, pair.target) for pair in read_pairs(place, "train")[: settings.align.limit]]
 
 
 def _induced(code: str, target_code: str, settings: Settings, source: WordVectors, target: WordVectors) -> Words:

@@ -102,11 +102,16 @@ class EvaluateStage(Stage[EvaluationSettings]):
 
 def judge(task: EvaluationTask, encoder: Place, out: Place, name: str) -> dict[str, dict[str, float]]:
     """The scores of an encoder on a task, by language; what an interrupted run has done already is kept."""
+    from babelray.encoder.mapped import is_mapped
+
     done = out / "results" / f"{task.label}-{name}.json"
     if done.exists():
         return done.read_json()
-    with encoder.local_input() as folder:
-        result = task.score(str(folder))
+    if is_mapped(str(encoder)):
+        result = task.score(str(encoder))
+    else:
+        with encoder.local_input() as folder:
+            result = task.score(str(folder))
     (out / "predictions" / f"{task.label}-{name}.json").write_json(result.predictions)
     done.write_json(result.scores)
     return {code: dict(values) for code, values in result.scores.items()}

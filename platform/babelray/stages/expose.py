@@ -7,6 +7,7 @@ aligned static vectors in several shares λ, and each mixture is tested on the w
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -54,8 +55,9 @@ class Settings(Config):
 
 class ExposeStage(Stage[Settings]):
     """Leaves `NAME/` for each encoder that was tuned, `all` or `de-en` and so on: `encoder/`, and the mixed `vectors/`
-    of its languages, which `LexicalEncoder` opens together. `grid.json`: {language: {plain | tuned: {λ: scores}}};
-    `exposure.md` and `exposure.html` show it.
+    of its languages, which `LexicalEncoder` opens together. `grid.json`: {language: {plain | tuned: {λ: scores}}}, and
+    `similarity.json` the same of word similarity, by languages such as `de-en`; `exposure.md` and `exposure.html` show
+    them.
     """
 
     name = "expose"
@@ -78,12 +80,15 @@ class ExposeStage(Stage[Settings]):
         )
 
     def sources(self, settings: Settings) -> list[Place]:
-        return list(settings.expose.objective().synonym_files(settings.languages).values())
+        names = settings.expose.objective().synonym_files(settings.languages).values()
+        rated = (place for source in settings.expose.similarity for place in source.files(settings.languages).values())
+        return [*names, *rated]
 
     def run(self, job: Job[Settings]) -> dict[str, Any]:
         settings, config = job.settings, job.settings.expose
         setting = _setting(job)
-        entries = {code: len(_entries(setting, code)[: config.limit]) for code in settings.others}
+        learned = {code: _entries(setting, code)[: config.limit] for code in settings.others}
+        entries = {code: len(pairs) for code, pairs in learned.items()}
         empty = [code for code, count in entries.items() if not count]
         if empty:
             raise DataError(
@@ -101,12 +106,20 @@ class ExposeStage(Stage[Settings]):
         tested = run_tasks([Task(name, grid_of, (plan, name)) for name in settings.groups], job.progress, "mixtures")
         grid: Grid = {code: found for group in tested.values() for code, found in group.items()}
         share = chosen_share(grid, config, settings.others)
+        similarity: Grid = {}
+        if config.similarity:
+            judged = [Task(name, similarity_of, (plan, name)) for name in settings.groups]
+            for found in run_tasks(judged, job.progress, "mixtures").values():
+                similarity |= found
+            (job.out / "similarity.json").write_json(similarity)
         (job.out / "grid.json").write_json(grid)
-        (job.out / "exposure.md").write_text(exposure_table(grid, share))
-        (job.out / "exposure.html").write_text(exposure_page(settings.name, grid, share, settings.named))
+        (job.out / "exposure.md").write_text(exposure_table(grid, share, similarity))
+        (job.out / "exposure.html").write_text(exposure_page(settings.name, grid, share, settings.named, similarity))
         run_tasks([Task(name, write_mixed, (plan, name, share)) for name in settings.groups], job.progress, "encoders")
         (job.out / "work").delete()
         removed = _left_out(job)
+        if rated := rated_entries(settings, learned):
+            job.say(f"{rated:,} training entries are word pairs of expose.similarity: the paper takes such out")
         if removed:
             job.say(f"{removed:,} training entries were left out, since one of their words is tested")
         return {"share": share, "entries": entries, "left out": removed} | averages(grid, share)
@@ -153,6 +166,23 @@ def _entries(setting: Setting, code: str) -> list[tuple[str, str]]:
     objective = setting.settings.training.objectives[0]
     assert isinstance(objective, ContrastiveConfig)
     return list(zip(*pairs_of(objective, materials, code), strict=True))
+
+
+def rated_entries(settings: Settings, learned: Mapping[str, list[tuple[str, str]]]) -> int:
+    """How many entries that are learned are word pairs whose similarity is tested."""
+    from babelray.evaluation.word_similarity import read_ratings
+
+    rated = {
+        frozenset([(first, rating.first.lower()), (second, rating.second.lower())])
+        for source in settings.expose.similarity
+        for (first, second), place in source.files(settings.languages).items()
+        for rating in read_ratings(place)
+    }
+    return sum(
+        frozenset([(code, word.lower()), (settings.hub, translation.lower())]) in rated
+        for code, pairs in learned.items()
+        for word, translation in pairs
+    )
 
 
 def _left_out(job: Job[Settings]) -> int:
@@ -233,6 +263,33 @@ def grid_of(plan: Plan, name: str) -> dict[str, dict[str, dict[str, dict[str, An
     return found
 
 
+def similarity_of(plan: Plan, name: str) -> Grid:
+    """The correlations of every mixture, plain and tuned, with the ratings of word pairs in a group's languages.
+
+    Pairs within the hub are left out: every group has another encoder of it.
+    """
+    from babelray.evaluation.word_similarity import read_ratings, word_similarity
+
+    settings, languages = plan.settings, [plan.settings.hub, *plan.settings.groups[name]]
+    files = {
+        (number, *pair): (read_ratings(place), source.missing)
+        for number, source in enumerate(settings.expose.similarity, start=1)
+        for pair, place in source.files(settings.languages).items()
+        if {*pair} <= {*languages} and {*pair} != {settings.hub}
+    }
+    found: Grid = {}
+    for version in (PLAIN, TUNED):
+        mixed = mixtures(plan, name, version)
+        for share in settings.expose.shares:
+            vectors = {code: mixed.at(code, share) for code in languages}
+            for (number, first, second), (ratings, missing) in files.items():
+                title = first if first == second else f"{first}-{second}"
+                title = f"{title} ({number})" if len(settings.expose.similarity) > 1 else title
+                scores = word_similarity(vectors[first], vectors[second], ratings, missing)
+                found.setdefault(title, {PLAIN: {}, TUNED: {}})[version][f"{share:g}"] = scores
+    return found
+
+
 def _dictionary(plan: Plan, code: str) -> Place:
     return plan.setting.corpus / "dictionary" / f"{code}-{plan.settings.hub}"
 
@@ -290,13 +347,14 @@ def write_mixed(plan: Plan, name: str, share: float) -> None:
     """The mixed vectors of a group's languages, by the tuned encoder, beside it."""
     from safetensors.torch import save_file
 
+    from babelray.encoder.lexical import TURN
     from babelray.vectors.word_vectors import WordVectors
 
     mixed = mixtures(plan, name, TUNED)
     for code in mixed.static:
         if not WordVectors.is_complete(plan.out / name / "vectors" / code):
             mixed.at(code, share).save(plan.out / name / "vectors" / code)
-    with (plan.out / name / "turn.safetensors").writing() as file:
+    with (plan.out / name / TURN).writing() as file:
         save_file({"turn": mixed.turn_ED.contiguous()}, file, {"share": f"{share:g}"})
 
 

@@ -53,10 +53,15 @@ def evaluate_model(model: str, task: EvaluationTask, out: str | None, console: C
 
 def model_fingerprint(model: str) -> str:
     """Stands for the weights, the tokenizer and the settings in a folder; a name on a model hub for itself."""
+    from babelray.encoder.mapped import encoder_of, is_mapped
+
     place = Place.parse(located(model))
     if not place.exists():
         return fingerprint(name=model)
-    return fingerprint(files={name: (place / name).digest() for name in place.files() if not name.endswith(".md")})
+    files = {name: (place / name).digest() for name in place.files() if not name.endswith(".md")}
+    if is_mapped(model):  # the encoder may lie next to it
+        files |= {name: (encoder_of(place) / name).digest() for name in encoder_of(place).files()}
+    return fingerprint(files=files)
 
 
 def _shared(scores: Mapping[str, Mapping[str, float]]) -> list[str]:

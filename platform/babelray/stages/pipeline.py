@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
 
 from babelray import cluster
 from babelray.errors import ArtifactError, BabelrayError, RecipeError
@@ -20,9 +21,12 @@ from babelray.stages.encoder import EncoderStage
 from babelray.stages.evaluate import EvaluateStage
 from babelray.stages.expose import ExposeStage
 from babelray.stages.extract import ExtractStage
+from babelray.stages.map import MapStage
 from babelray.stages.pretrain import PretrainStage
 from babelray.stages.report import ReportStage
+from babelray.stages.simulate import SimulateStage
 from babelray.stages.stage import Job, Stage
+from babelray.stages.stitch import StitchStage
 from babelray.storage import Place
 from babelray.tracking.tracker import Tracker
 
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
 
     from babelray.config import Config
     from babelray.recipe import Recipe
+    from babelray.run import Run
+    from babelray.simulation.config import Simulation
 
 STAGES: tuple[Stage[Any], ...] = (
     CorpusStage(),
@@ -38,6 +44,8 @@ STAGES: tuple[Stage[Any], ...] = (
     ExtractStage(),
     AlignStage(),
     ExposeStage(),
+    StitchStage(),
+    MapStage(),
     PretrainStage(),
     EvaluateStage(),
     ReportStage(),
@@ -61,20 +69,29 @@ class Step:
         return Artifact.load(self.place)
 
 
-def plan(recipe: Recipe, until: str | None = None) -> list[Step]:
-    """The steps of a run up to a stage, with their fingerprints; nothing is run, nothing is written."""
+def plan(recipe: Recipe, until: str | None = None, known: Mapping[str, str] | None = None) -> list[Step]:
+    """The steps of a run up to a stage, with their fingerprints; nothing is run, nothing is written.
+
+    `known`: digests of sources that are not to be read again.
+    """
     storage = Place.parse(recipe.storage)
     wanted = _needed(recipe, until)
     steps: dict[str, Step] = {}
     for stage in STAGES:
         if stage.name in wanted:
             inputs = {name: steps[name].fingerprint for name in stage.needs}
-            steps[stage.name] = _step(stage, stage.settings(recipe), inputs, storage)
+            steps[stage.name] = _step(stage, stage.settings(recipe), inputs, storage, known or {})
     return list(steps.values())
 
 
-def _step(stage: Stage[Any], settings: Config, inputs: Mapping[str, str], storage: Place) -> Step:
-    sources = {str(place): place.digest() for place in stage.sources(settings)}
+def _step(
+    stage: Stage[Any],
+    settings: Config,
+    inputs: Mapping[str, str],
+    storage: Place,
+    known: Mapping[str, str] = MappingProxyType({}),
+) -> Step:
+    sources = {str(place): known.get(str(place)) or place.digest() for place in stage.sources(settings)}
     code = code_version(type(stage).__module__)
     # The content of a source counts, not the folder it was read from.
     key = artifact.fingerprint(
@@ -87,6 +104,8 @@ def _needed(recipe: Recipe, until: str | None) -> set[str]:
     """The stages that lead to one; without one, all that the recipe has."""
     absent = {"pretrain"} if recipe.pretrain is None else set()
     absent |= {"expose"} if recipe.expose is None else set()
+    absent |= {"stitch"} if recipe.stitch is None else set()
+    absent |= {"map"} if recipe.map is None else set()
     for stage in STAGES:
         if absent & set(stage.needs):
             absent.add(stage.name)
@@ -94,7 +113,7 @@ def _needed(recipe: Recipe, until: str | None) -> set[str]:
         return {stage.name for stage in STAGES} - absent
     _check_stage(until)
     if until in absent:
-        key = until if until in ("pretrain", "expose") else "pretrain"
+        key = until if until in ("pretrain", "expose", "stitch", "map") else "pretrain"
         raise RecipeError(f"this recipe has no {until}", f"Give it a key `{key}`.")
     needed = {until}
     for stage in reversed(STAGES):
@@ -124,7 +143,7 @@ def run(recipe: Recipe, console: Console, until: str | None = None, force: str |
             if step.stage.name in done:
                 console.print(f"[green]✓[/] {step.stage.name:<9} complete, kept", highlight=False)
                 continue
-            done[step.stage.name] = _execute(step, done, step.stage.name in forced, console, tracker)
+            done[step.stage.name] = execute(step, done, step.stage.name in forced, console, tracker)
     return done
 
 
@@ -150,15 +169,34 @@ def compare(recipe: Recipe, console: Console, force: str | None = None) -> Artif
         stage = CompareStage(list(recipe.variants), recipe.seeds)
         inputs = {name: prints[name] for name in stage.needs}
         step = _step(stage, stage.settings(recipe), inputs, Place.parse(recipe.storage))
-        if not again and (found := step.found()) is not None:
-            console.print("[green]✓[/] compare   complete, kept", highlight=False)
-            return found
-        with _tracked(recipe, step.fingerprint, console) as tracker:
-            return _execute(step, made, again, console, tracker)
+        return _kept_or_made(recipe, step, made, again, console)
+
+
+def plan_simulation(recipe: Simulation) -> Step:
+    """The only step of a simulation."""
+    stage = SimulateStage()
+    return _step(stage, stage.settings(recipe), {}, Place.parse(recipe.storage))
+
+
+def simulate(recipe: Simulation, console: Console, force: str | None = None) -> Artifact:
+    """Simulate what the recipe says, unless that is there already."""
+    step = plan_simulation(recipe)
+    if force not in (None, step.stage.name):
+        raise RecipeError(f"--force {force}: this command does not reach that stage", f"It runs {step.stage.name}.")
+    return _kept_or_made(recipe, step, {}, force is not None, console)
+
+
+def _kept_or_made(recipe: Run, step: Step, done: Mapping[str, Artifact], forced: bool, console: Console) -> Artifact:
+    """The artifact of one step, in a tracked run of its own if it is to be made."""
+    if not forced and (found := step.found()) is not None:
+        console.print(f"[green]✓[/] {step.stage.name:<9} complete, kept", highlight=False)
+        return found
+    with _tracked(recipe, step.fingerprint, console) as tracker:
+        return execute(step, done, forced, console, tracker)
 
 
 @contextlib.contextmanager
-def _tracked(recipe: Recipe, key: str, console: Console) -> Iterator[Tracker]:
+def _tracked(recipe: Run, key: str, console: Console) -> Iterator[Tracker]:
     """Connected to the cluster and to the tracking server."""
     tracker = Tracker.start(recipe, key, console)
     status = "FAILED"
@@ -187,7 +225,14 @@ def _forced(steps: Sequence[Step], force: str | None) -> set[str]:
     return forced
 
 
-def _execute(step: Step, done: Mapping[str, Artifact], forced: bool, console: Console, tracker: Tracker) -> Artifact:
+class Tracking(Protocol):
+    """What is told of a stage: the tracker, or what takes its place."""
+
+    def stage(self, name: str, step: Step) -> contextlib.AbstractContextManager[Any]: ...
+
+
+def execute(step: Step, done: Mapping[str, Artifact], forced: bool, console: Console, tracker: Tracking) -> Artifact:
+    """Make the artifact of a step from those that are done."""
     name = step.stage.name
     out = artifact.partial_of(step.place)
     with artifact.only_one(step.place), tracker.stage(name, step) as child, Progress(console, name) as progress:
@@ -197,6 +242,8 @@ def _execute(step: Step, done: Mapping[str, Artifact], forced: bool, console: Co
         inputs = {needed: done[needed] for needed in step.stage.needs}
         job = Job(step.settings, inputs, out, progress, child.metrics, say)
         metrics = step.stage.run(job)
+        if progress.peak_bytes:
+            metrics = metrics | {"peak_memory_bytes": progress.peak_bytes}
         manifest = {
             "stage": name,
             "fingerprint": step.fingerprint,

@@ -7,6 +7,7 @@ in `<storage>/unsent/`, and the next run sends them first.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import queue
@@ -23,7 +24,7 @@ from babelray.storage import Place
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from babelray.recipe import Recipe
+    from babelray.run import Run
     from babelray.stages.artifact import Artifact
     from babelray.stages.pipeline import Step
 
@@ -44,7 +45,7 @@ def _local_folder(storage: str) -> Path:
 class Tracker:
     """The MLflow run of one recipe run. Nothing it does can fail a run."""
 
-    def __init__(self, recipe: Recipe, console: Console) -> None:
+    def __init__(self, recipe: Run, console: Console) -> None:
         self.console = console
         self.folder = _local_folder(recipe.storage)
         self.uri = tracking_uri(recipe.storage)
@@ -54,11 +55,12 @@ class Tracker:
         self._thread = threading.Thread(target=self._send_all, name="babelray-tracking", daemon=True)
 
     @classmethod
-    def start(cls, recipe: Recipe, fingerprint: str, console: Console) -> Tracker:
-        """Open the run; one with the same fingerprint that did not finish is taken up again."""
+    def start(cls, recipe: Run, fingerprint: str, console: Console, part: str = "run") -> Tracker:
+        """Open the run; one with the same fingerprint that did not finish is taken up again, a sweep's in any case."""
         tracker = cls(recipe, console)
         tracker._thread.start()
-        tracker._put("start", tracker.run, name=recipe.name, key=fingerprint, parent=None, parameters=_flat(recipe))
+        about = {"name": recipe.name, "key": fingerprint, "part": part, "parent": None}
+        tracker._put("start", tracker.run, **about, parameters=_flat(recipe))
         tracker._put("text", tracker.run, name="recipe.yaml", text=recipe.to_yaml())
         return tracker
 
@@ -67,7 +69,8 @@ class Tracker:
         """The child run of a stage."""
         child = StageRun(self, uuid.uuid4().hex)
         parameters = {f"{name}.fingerprint": step.fingerprint, f"{name}.code": step.code}
-        self._put("start", child.run, name=name, key=step.fingerprint, parent=self.run, parameters=parameters)
+        about = {"name": name, "key": step.fingerprint, "part": "stage", "parent": self.run}
+        self._put("start", child.run, **about, parameters=parameters)
         status = "FAILED"
         try:
             yield child
@@ -76,7 +79,27 @@ class Tracker:
             status = "KILLED"
             raise
         finally:
-            self._put("end", child.run, status=status)
+            child.end(status)
+
+    def trial(self, name: str, key: str, parameters: Mapping[str, Any]) -> ChildRun:
+        """The child run of a sweep's trial: a new one, or the one that it had before."""
+        child = ChildRun(self, uuid.uuid4().hex)
+        about = {"name": name, "key": key, "part": "trial", "parent": self.run}
+        self._put("start", child.run, **about, parameters=dict(parameters))
+        return child
+
+    def settle(
+        self, name: str, key: str, parameters: Mapping[str, Any], values: Mapping[str, float], status: str
+    ) -> None:
+        """A trial that was over before: its run says so, or is made to."""
+        about = {"name": name, "key": key, "part": "trial", "parent": self.run, "status": status}
+        self._put("settle", uuid.uuid4().hex, **about, parameters=dict(parameters), values=dict(values), step=None)
+
+    def file(self, place: Place) -> None:
+        self._put("file", self.run, place=str(place))
+
+    def metrics(self, values: Mapping[str, float]) -> None:
+        self._put("metrics", self.run, values=dict(values), step=None)
 
     def end(self, status: str) -> None:
         """Close the run, and wait until everything is sent or kept."""
@@ -136,27 +159,37 @@ class Tracker:
         )
 
 
-class StageRun:
-    """What a stage can send."""
+class ChildRun:
+    """A run below the tracker's own."""
 
     def __init__(self, tracker: Tracker, run: str) -> None:
         self._tracker = tracker
         self.run = run
 
-    def metrics(self, values: Mapping[str, float], step: int) -> None:
+    def metrics(self, values: Mapping[str, float], step: int | None) -> None:
         self._tracker._put("metrics", self.run, values=dict(values), step=step)
+
+    def text(self, name: str, text: str) -> None:
+        self._tracker._put("text", self.run, name=name, text=text)
+
+    def end(self, status: str) -> None:
+        self._tracker._put("end", self.run, status=status)
+
+
+class StageRun(ChildRun):
+    """What a stage can send."""
 
     def finish(self, artifact: Artifact) -> None:
         """The manifest, its figures, and the report if there is one."""
         values = {name: v for name, v in artifact.metrics.items() if isinstance(v, (int, float))}
         values["seconds"] = artifact.manifest["seconds"]
-        self._tracker._put("metrics", self.run, values=values, step=None)
-        self._tracker._put("text", self.run, name="manifest.json", text=json.dumps(artifact.manifest, indent=2))
+        self.metrics(values, None)
+        self.text("manifest.json", json.dumps(artifact.manifest, indent=2))
         if artifact.manifest["stage"] == "evaluate":
-            self._tracker._put("metrics", self._tracker.run, values=values, step=None)
+            self._tracker.metrics(values)
         for name in artifact.manifest["files"]:
             if name.endswith(".html"):
-                self._tracker._put("file", self._tracker.run, place=str(artifact.place / name))
+                self._tracker.file(artifact.place / name)
 
 
 class Sender:
@@ -204,26 +237,40 @@ class Sender:
         tags = {"mlflow.experimentKind": "custom_model_development"}  # how the dashboard shows it
         return self._client.create_experiment(self.experiment, artifact_location=location, tags=tags)
 
+    def _tags(self, message: Message) -> dict[str, str]:
+        """What a run is found by."""
+        tags = {"babelray.key": message["key"], "babelray.part": message["part"]}
+        return tags | ({"mlflow.parentRunId": self._runs[message["parent"]]} if message["parent"] else {})
+
+    def _found(self, message: Message) -> Any:
+        """The run that was begun before, if there is one; a run or stage that has finished is over."""
+        same = " and ".join(f"tags.`{name}` = '{value}'" for name, value in self._tags(message).items())
+        new = " and attributes.status != 'FINISHED'" if message["part"] in ("run", "stage") else ""
+        return next(iter(self._client.search_runs([self._experiment_id()], same + new, max_results=1)), None)
+
     def _start(self, message: Message) -> None:
-        experiment = self._experiment_id()
-        parent = self._runs[message["parent"]] if message["parent"] else None
-        tags = {"babelray.key": message["key"], "babelray.part": "stage" if parent else "run"}
-        tags |= {"mlflow.parentRunId": parent} if parent else {}
-        same = " and ".join(f"tags.`{name}` = '{value}'" for name, value in tags.items())
-        wanted = f"{same} and attributes.status != 'FINISHED'"
-        found = self._client.search_runs([experiment], wanted, max_results=1)
-        if found:
-            run_id = found[0].info.run_id
-            self._client.update_run(run_id, status="RUNNING")
+        run = self._found(message)
+        if run:
+            self._client.update_run(run.info.run_id, status="RUNNING")
         else:
+            tags = self._tags(message)
             if commit := _commit():
                 tags["mlflow.source.git.commit"] = commit
-            run = self._client.create_run(experiment, start_time=message["time"], tags=tags, run_name=message["name"])
-            run_id = run.info.run_id
-            self._log(run_id, params=message["parameters"])
-        self._runs[message["run"]] = run_id
-        if not parent and self._monitor is None:
-            self._watch(run_id)
+            about = {"start_time": message["time"], "tags": tags, "run_name": message["name"]}
+            run = self._client.create_run(self._experiment_id(), **about)
+        if not run.data.params:
+            self._log(run.info.run_id, params=message["parameters"])
+        self._runs[message["run"]] = run.info.run_id
+        if not message["parent"] and self._monitor is None:
+            self._watch(run.info.run_id)
+
+    def _settle(self, message: Message) -> None:
+        """Say again how a trial ended, if the driver was killed before it could."""
+        run = self._found(message)
+        if run is None or run.info.status != message["status"]:
+            self._start(message)
+            self._metrics(message)
+            self._end(message)
 
     def _watch(self, run_id: str) -> None:
         """System metrics of the driver's machine, on the parent run."""
@@ -256,13 +303,14 @@ class Sender:
         self._client.set_terminated(self._runs[message["run"]], message["status"], end_time=message["time"])
 
 
+@functools.cache
 def _commit() -> str | None:
     from babelray.stages.artifact import git_commit
 
     return git_commit()
 
 
-def _flat(recipe: Recipe) -> dict[str, Any]:
+def _flat(recipe: Run) -> dict[str, Any]:
     """The resolved recipe as dotted parameters."""
     found: dict[str, Any] = {}
 

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from babelray.config import operational
+from babelray.evaluation.word_similarity import WordSimilaritySource
 from babelray.objectives.contrastive import ContrastiveConfig
 from babelray.training.config import OptimizationConfig, TrainingConfig
 
@@ -48,6 +49,8 @@ class ExposeConfig(OptimizationConfig):
     """… and the one that the vectors are written with; null: the best for the development language."""
     development: str | None = None
     """The language whose test words choose the share; the first that is not the hub by default."""
+    similarity: list[WordSimilaritySource] = Field(default_factory=list)
+    """Word pairs rated by people, such as Multi-SimLex', that every mixture is judged by too."""
     words: int = operational(200_000, ge=1)
     """At most so many of each language's static vectors are used, the most frequent words'."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 import threading
 import time
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from babelray import cluster
 from babelray.errors import BabelrayError, ClusterError
+from babelray.tasks import peak_memory
 
 if TYPE_CHECKING:
     from ray.train import Checkpoint
@@ -40,7 +42,7 @@ class Worker:
         if now - self._said > 0.3 or done >= total:
             self._said = now
             event = {"kind": "progress", "rank": self.rank, "done": done, "total": total, "unit": unit, "note": note}
-            self._send(event)
+            self._send(event | {"peak_bytes": peak_memory()})
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
         """Figures of a step, from the first worker only."""
@@ -129,6 +131,7 @@ def run_workers(
             where[event["rank"]] = (event["done"], event["total"])
             done, total = _joined(where, event["unit"])
             progress.update(done, total, event["unit"], event["note"])
+            progress.peak_bytes = max(progress.peak_bytes, event["peak_bytes"])
         elif event["kind"] == "metrics":
             track(event["values"], event["step"])
         elif event["kind"] == "say":
@@ -137,7 +140,8 @@ def run_workers(
             errors.append(event["error"])
 
     resources = ray.cluster_resources()
-    use_gpu = resources.get("GPU", 0) >= workers
+    # A cluster that scales up has no GPU until one is asked for.
+    use_gpu = os.environ.get("BABELRAY_USE_GPU") == "1" or resources.get("GPU", 0) >= workers
     cpus = min(1.0, resources.get("CPU", 1) / (2 * workers))
     with cluster.mailbox(receive) as mailbox:
         trainer = TorchTrainer(

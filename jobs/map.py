@@ -1,0 +1,5 @@
+"""ray job submit --working-dir . -- python jobs/map.py jobs/recipes/density.yaml [key=value ...]"""
+
+from _job import main
+
+main("map")

@@ -1,0 +1,110 @@
+"""Worlds in the plane: two languages whose words are clouds of occurrences (Zhao and Eger, section 4.3).
+
+Word i has its place μ_i, drawn evenly from [-5, 5]². An occurrence of it in the source language, and its translation:
+
+    x ~ N(μ_i, I) in the training text,  x ~ N(μ_i + ε, I) in the other text;      y = w_{t-1}(… w_1(x) …) R
+
+R is a rotation: for t = 1 the languages are isomorphic. For t > 1 the paper says only that translation is combined with
+rotation to give a non-linear transformation. We take it so: each w_j is a whirl about a point c_j, which is a
+translation there, a rotation, and the translation back,
+
+    w(x) = c + (x - c) R(α exp(-‖x - c‖² / 2s²))
+
+With one angle everywhere this would be a rigid motion; since it fades with the distance, it is not linear. Reasons for
+this choice: t = 1 is the isomorphic world itself, and t counts by how much a world differs from it; a whirl keeps the
+distance to its centre, so it is one-to-one and a perfect mapping exists; it keeps areas, so that the density of an
+occurrence and of its translation are the same; and it ends somewhere, so that far from all whirls only R is left.
+
+R is no reflection, and turns by a limited angle: a flow cannot mirror the plane, and methods without a dictionary start
+from the identity, as two languages of one encoder lie near to each other before anything is learned.
+
+Shapes: V words, K occurrences of each, N = V K occurrences, W whirls.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SIDE = 5.0
+"""Words and whirls have their places within ±SIDE."""
+REACH = 1.5
+"""s: how far a whirl reaches."""
+MOST = math.pi / 2
+"""The largest α, either way round."""
+
+
+class Text(NamedTuple):
+    """Occurrences of both languages: row n of one translates row n of the other."""
+
+    source_N2: Tensor
+    target_N2: Tensor
+    word_N: Tensor
+
+
+@dataclass(frozen=True)
+class DensityWorld:
+    place_V2: Tensor
+    turn_22: Tensor
+    centre_W2: Tensor
+    angle_W: Tensor
+
+    @classmethod
+    def make(cls, words: int = 20, t: int = 1, turn: float = 30.0, seed: int = 0) -> DensityWorld:
+        """Two languages that are isomorphic (t = 1) or differ by t - 1 whirls; R turns by at most `turn` degrees.
+
+        Worlds of the same seed have the same words and the same R, and share their first whirls.
+        """
+        generator = torch.Generator().manual_seed(seed)
+
+        def drawn(*shape: int) -> Tensor:
+            return 2 * torch.rand(*shape, generator=generator) - 1
+
+        place_V2 = SIDE * drawn(words, 2)
+        turn_22 = rotations(math.radians(turn) * drawn(1))[0]
+        whirls = [(SIDE * drawn(2), drawn(1)) for _ in range(t - 1)]
+        centre_W2 = torch.stack([centre for centre, _ in whirls]) if whirls else torch.zeros(0, 2)
+        share_W = torch.cat([share for _, share in whirls]) if whirls else torch.zeros(0)
+        return cls(place_V2, turn_22, centre_W2, MOST * share_W)
+
+    def translate(self, x_N2: Tensor) -> Tensor:
+        """The translation of each occurrence."""
+        for centre_2, angle in zip(self.centre_W2, self.angle_W, strict=True):
+            away_N2 = x_N2 - centre_2
+            fading_N = torch.exp(-away_N2.square().sum(1) / (2 * REACH**2))
+            x_N2 = centre_2 + (away_N2.unsqueeze(1) @ rotations(angle * fading_N)).squeeze(1)
+        return x_N2 @ self.turn_22
+
+    def text(self, occurrences: int, epsilon: float, seed: int) -> Text:
+        """So many occurrences of each word and their translations; ε is how far they are from the training text."""
+        word_N = torch.arange(len(self.place_V2)).repeat_interleave(occurrences)
+        noise_N2 = torch.randn(len(word_N), 2, generator=torch.Generator().manual_seed(seed))
+        source_N2 = self.place_V2[word_N] + epsilon + noise_N2
+        return Text(source_N2, self.translate(source_N2), word_N)
+
+
+def rotations(angle_N: Tensor) -> Tensor:
+    """(N, 2, 2): x R turns the row x by the angle, counter-clockwise."""
+    cos_N, sin_N = angle_N.cos(), angle_N.sin()
+    return torch.stack([torch.stack([cos_N, sin_N], 1), torch.stack([-sin_N, cos_N], 1)], 1)
+
+
+def precision(mapped_N2: Tensor, target_N2: Tensor, word_N: Tensor) -> dict[str, float]:
+    """Contextual word translation by the nearest neighbour: the share of the occurrences whose answer is right.
+
+    `p1`: the answer is the occurrence's own translation; each occurrence is an entry of the lexicon, as in the paper.
+    `word_p1`: it is any occurrence of the right word. Distances are those of the plane: the cosine, which is usual for
+    many dimensions, would leave one of the two.
+
+    >>> precision(torch.tensor([[0.0, 0], [2, 0]]), torch.tensor([[0.0, 1], [0, 3]]), torch.tensor([0, 0]))
+    {'p1': 0.5, 'word_p1': 1.0}
+    """
+    found_N = torch.cdist(mapped_N2, target_N2).argmin(1)
+    right_N = found_N == torch.arange(len(found_N))
+    return {"p1": right_N.float().mean().item(), "word_p1": (word_N[found_N] == word_N).float().mean().item()}

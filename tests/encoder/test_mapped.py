@@ -1,0 +1,167 @@
+"""Mapped encoders: vectors against the definition, and every task against what turning a language must do to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional
+
+from babelray.encoder.mapped import MappedEncoder, Sides, copy_encoder, describe, save_mapped
+from babelray.encoder.text_encoder import TextEncoder
+from babelray.errors import DataError
+from babelray.evaluation.catalogue import TASKS
+from babelray.evaluation.task import EvaluationTask, Result
+from babelray.mapping.linear import LinearMapping
+from babelray.recipe import configure
+from babelray.stages.one_task import model_fingerprint
+from babelray.storage import Place
+
+WIDTH, LAYER = 32, 1
+TEXTS = ["The cat sleeps on the warm bed.", "A dog runs.", ""]
+TOKENS = [["The", "cat", "sleeps", "on", "the", "warm", "bed", "."], ["A", "dog", "runs", "."], []]
+
+
+def turned(seed: int, unit: bool = False) -> LinearMapping:
+    """A rotation, about 0."""
+    turn = torch.linalg.qr(torch.randn(WIDTH, WIDTH, generator=torch.Generator().manual_seed(seed))).Q
+    return LinearMapping(torch.zeros(WIDTH), turn, unit)
+
+
+IDENTITY = LinearMapping(torch.zeros(WIDTH), torch.eye(WIDTH), unit=False)
+
+
+@pytest.fixture(scope="module")
+def plain(tiny_encoder: str) -> TextEncoder:
+    return TextEncoder.open(tiny_encoder, LAYER)
+
+
+def test_words_are_mapped_after_pooling_and_sentences_are_means_of_mapped_subwords(plain: TextEncoder) -> None:
+    """With a mapping that is not linear: vectors get length 1 first."""
+    mapping = turned(1, unit=True)
+    german = MappedEncoder(plain, {"de": Sides(mapping)}, "en").speaking("de", "en")
+    for (places, found), (expected_places, raw) in zip(
+        german.words(TEXTS, TOKENS), plain.words(TEXTS, TOKENS), strict=True
+    ):
+        assert places == expected_places
+        assert torch.allclose(found, functional.normalize(raw) @ mapping.matrix_DE, atol=1e-6)
+    subwords = german.subwords(TEXTS)
+    for (spans, found), (expected_spans, raw) in zip(subwords, plain.subwords(TEXTS), strict=True):
+        assert spans.equal(expected_spans)
+        assert torch.allclose(found, functional.normalize(raw) @ mapping.matrix_DE, atol=1e-6)
+    means = torch.stack([vectors.mean(0) for _, vectors in subwords[:2]])
+    assert torch.allclose(german.sentences(TEXTS[:2]), means, atol=1e-6)
+    assert not torch.allclose(means, functional.normalize(plain.sentences(TEXTS[:2])) @ mapping.matrix_DE, atol=1e-3)
+    assert german.words([""], [[]])[0][0] == []
+
+
+def test_the_hub_is_mapped_beside_each_language_in_its_own_way(plain: TextEncoder) -> None:
+    sides = {"de": Sides(IDENTITY, turned(1)), "fr": Sides(IDENTITY, turned(2)), "ja": Sides(turned(3))}
+    encoder = MappedEncoder(plain, sides, "en")
+    raw = plain.sentences(TEXTS[:2])
+    for code, seed in (("de", 1), ("fr", 2)):
+        found = encoder.speaking("en", code).sentences(TEXTS[:2])
+        assert torch.allclose(found, raw @ turned(seed).matrix_DE, atol=1e-6)
+        assert torch.allclose(encoder.speaking(code, "en").sentences(TEXTS[:2]), raw, atol=1e-6)
+    assert encoder.speaking("en", "ja").sentences(TEXTS[:2]).equal(raw), "the hub stays as it is"
+    between = [encoder.speaking(*pair).sentences(TEXTS[:2]) for pair in (("ja", "en"), ("ja", "de"))]
+    assert between[0].equal(between[1])
+
+
+def test_what_must_be_said(plain: TextEncoder, tmp_path: Path) -> None:
+    encoder = MappedEncoder(plain, {"de": Sides(IDENTITY)}, "en")
+    for ask in (lambda: encoder.sentences(TEXTS), lambda: encoder.words(TEXTS, TOKENS)):
+        with pytest.raises(DataError, match="must be told the language"):
+            ask()
+    for pair in (("fr", "en"), ("en", "fr")):
+        with pytest.raises(DataError, match=f"no mapping for '{pair[0]}' beside '{pair[1]}'"):
+            encoder.speaking(*pair)
+    with pytest.raises(DataError, match="holds no mapped encoder"):
+        MappedEncoder.open(str(tmp_path))
+
+
+def test_saved_and_opened_with_the_encoder_in_it_or_next_to_it(tiny_encoder: str, tmp_path: Path) -> None:
+    place, source = Place.parse(tmp_path), Place.parse(tiny_encoder)
+    sides = {"de": Sides(turned(1), turned(2, unit=True)), "zh": Sides(turned(3))}
+    save_mapped(place / "alone", source, LAYER, "en", sides)
+    copy_encoder(source, place / "shared")
+    for code, both in sides.items():
+        both.save(place / "shared" / "rotation" / "mappings" / code)
+    describe(place / "shared" / "rotation", LAYER, "en")
+    expected = MappedEncoder(TextEncoder.open(tiny_encoder, LAYER), sides, "en")
+    for folder in (place / "alone", place / "shared" / "rotation"):
+        opened = MappedEncoder.open(str(folder))
+        assert opened.hub == "en" and list(opened.mappings) == ["de", "zh"]
+        for pair in (("de", "en"), ("en", "de"), ("zh", "en"), ("en", "zh")):
+            assert opened.speaking(*pair).sentences(TEXTS).equal(expected.speaking(*pair).sentences(TEXTS))
+    files = [Path(name) for name in (place / "shared" / "rotation").files()]
+    assert {file.suffix for file in files} == {".json", ".safetensors"}
+    before = model_fingerprint(str(place / "shared" / "rotation"))
+    (place / "shared" / "encoder" / "config.json").write_text("{}")
+    assert model_fingerprint(str(place / "shared" / "rotation")) != before, "the encoder counts, where it lies too"
+
+
+GERMAN = ["ein hund", "die katze", "das haus", "ein hund schläft", "die katze läuft", "das haus brennt"] * 2
+ENGLISH = ["a dog", "the cat", "the house", "a dog sleeps", "the cat runs", "the house burns"] * 2
+GERMAN, ENGLISH = ([f"{text} {i // 6}" for i, text in enumerate(side)] for side in (GERMAN, ENGLISH))
+
+
+def task_of(name: str, folder: Path) -> EvaluationTask:
+    """A task on a few lines of German and English in its published format."""
+    lines = list(zip(GERMAN, ENGLISH, strict=True))
+    if name in ("tatoeba", "contextual-bli", "geometry"):
+        (folder / "data.tsv").write_text("de\ten\n" + "".join(f"{de}\t{en}\n" for de, en in lines))
+        more = ["min_count=1"] if name == "contextual-bli" else []
+        return configure(TASKS[name], {"data": str(folder / "data.tsv")}, more)
+    if name == "word-alignment":
+        (folder / "deen.src-tgt").write_text("".join(f"{de} ||| {en}\n" for de, en in lines))
+        (folder / "deen.gold").write_text("0-0 1-1\n" * len(lines))
+        return configure(TASKS[name], {"data": str(folder)}, [])
+    if name == "mt-quality":
+        rows = [f"de-en\t{de}\t{en}\t{i % 5}" for i, (de, en) in enumerate(lines)]
+        (folder / "testset_de-en.tsv").write_text("\n".join(["LP\tsource\ttranslation\tHUMAN_score", *rows]))
+        return configure(TASKS[name], {"data": str(folder)}, [])
+    (folder / "de.txt").write_text("".join(f"C{i}||{de}\n" for i, de in enumerate(GERMAN)))
+    (folder / "names.txt").write_text("".join(f"C{i}||{en}\n" for i, en in enumerate(ENGLISH)))
+    data = {"data": str(folder / "{lang}.txt"), "knowledge_base": str(folder / "names.txt"), "languages": ["de"]}
+    return configure(TASKS[name], data, [])
+
+
+def same(first: Result, second: Result) -> bool:
+    return (
+        all(values == pytest.approx(second.scores[code], abs=1e-4) for code, values in first.scores.items())
+        and first.scores.keys() == second.scores.keys()
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["tatoeba", "contextual-bli", "geometry", "word-alignment", "mt-quality", "entity-linking"]
+)
+def test_every_task_reads_each_language_by_its_own_mapping(name: str, plain: TextEncoder, tmp_path: Path) -> None:
+    task = task_of(name, tmp_path)
+    turn = turned(1)
+
+    def scores(own: LinearMapping, hub: LinearMapping | None) -> Result:
+        return task.run(MappedEncoder(plain, {"de": Sides(own, hub)}, "en"))
+
+    expected = task.run(plain)
+    assert same(scores(IDENTITY, None), expected) and same(scores(IDENTITY, IDENTITY), expected)
+    assert not same(scores(turn, None), expected) and not same(scores(IDENTITY, turn), expected)
+    assert same(scores(turn.then(turn.matrix_DE.T), None), expected), "turned, and turned back"
+    assert same(scores(turn, turn), expected), "both sides turned alike"
+
+
+def test_a_folder_is_scored_at_its_own_layer(plain: TextEncoder, tiny_encoder: str, tmp_path: Path) -> None:
+    task = task_of("mt-quality", tmp_path)
+    save_mapped(Place.parse(tmp_path / "mapped"), Place.parse(tiny_encoder), LAYER, "en", {"de": Sides(IDENTITY)})
+    found = task.model_copy(update={"layer": 2}).score(str(tmp_path / "mapped"))
+    assert same(found, task.run(plain)) and not same(found, task.run(TextEncoder.open(tiny_encoder, 2)))
+
+
+def test_tasks_that_train_refuse_it(tiny_encoder: str, tmp_path: Path) -> None:
+    save_mapped(Place.parse(tmp_path / "mapped"), Place.parse(tiny_encoder), LAYER, "en", {"de": Sides(IDENTITY)})
+    data = {"data": str(tmp_path / "{lang}.tsv"), "train": str(tmp_path / "train.tsv"), "name": "topics"}
+    task = configure(TASKS["classification"], data, [])
+    with pytest.raises(DataError, match=r"topics: .* is a mapped encoder, which cannot be fine-tuned"):
+        task.score(str(tmp_path / "mapped"))
