@@ -357,6 +357,8 @@ def _callback(following: Following) -> Any:
 
 def _conclude(sweep: Sweep, place: Place, tracker: Tracker) -> None:
     """Write the best recipe and the page."""
+    import ray
+
     records = list(Journal(place).read().values())
     chosen = best(sweep.space, points(sweep.space, records))
     if chosen:
@@ -365,7 +367,8 @@ def _conclude(sweep: Sweep, place: Place, tracker: Tracker) -> None:
         (place / BEST).write_text(f"# The best point of the sweep {sweep.space.name}, number {chosen.number}.\n{text}")
         tracker.file(place / BEST)
         tracker.metrics({f"best/{metric.title}": chosen.mean(metric) for metric in sweep.space.metrics})
-    (place / PAGE).write_text(sweep_page(sweep.space, records))
+    drawing = ray.remote(num_cpus=0)(sweep_page).remote(sweep.space, records)  # it takes more memory than all else here
+    (place / PAGE).write_text(ray.get(drawing))
     tracker.file(place / PAGE)
 
 
