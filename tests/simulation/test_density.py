@@ -62,7 +62,7 @@ def test_a_whirl_turns_its_centre_and_leaves_what_is_far() -> None:
     assert torch.allclose(whirl.translate(far_12), far_12, atol=1e-5)
     ring_12 = centre_12 + torch.tensor([[0, REACH]])
     assert (whirl.translate(ring_12) - centre_12).norm() == pytest.approx(REACH, abs=1e-5)
-    angle = math.radians(90 * math.exp(-0.5))
+    angle = MOST * math.exp(-0.5)
     expected_12 = centre_12 + REACH * torch.tensor([[-math.sin(angle), math.cos(angle)]])
     assert torch.allclose(whirl.translate(ring_12), expected_12, atol=1e-5)
 

@@ -30,7 +30,7 @@ class SimulateConfig(Config):
     """Worlds of two languages in the plane, see `simulation/density.py`; every method is fitted in each of them."""
 
     words: int = Field(20, ge=2)
-    occurrences: list[int] = Field([5, 20, 50, 100], min_length=1)
+    occurrences: list[int] = Field([5, 20, 100], min_length=1)
     """k: how often each word occurs in the training text."""
     t: list[int] = Field([1, 5], min_length=1)
     """Degrees of non-isomorphism: 1 is a rotation."""
@@ -40,7 +40,7 @@ class SimulateConfig(Config):
     """Worlds of each kind, for means and spreads."""
     tested: int = Field(20, ge=1)
     """Occurrences of each word that are translated: the same number for every k, so that the task is the same."""
-    turn: float = Field(30.0, ge=0, le=180)
+    turn: float = Field(10.0, ge=0, le=180)
     """The largest angle between the languages, in degrees."""
     methods: dict[str, SimulatedMethod] = Field(min_length=1)
 

@@ -10,10 +10,11 @@ translation there, a rotation, and the translation back,
 
     w(x) = c + (x - c) R(α exp(-‖x - c‖² / 2s²))
 
-With one angle everywhere this would be a rigid motion; since it fades with the distance, it is not linear. Reasons for
-this choice: t = 1 is the isomorphic world itself, and t counts by how much a world differs from it; a whirl keeps the
-distance to its centre, so it is one-to-one and a perfect mapping exists; it keeps areas, so that the density of an
-occurrence and of its translation are the same; and it ends somewhere, so that far from all whirls only R is left.
+With one angle everywhere this would be a rigid motion; since it fades with the distance, it is not linear. Whirls turn
+to the left and to the right by turns, so that they do not turn the language as a whole. Reasons for this choice: t = 1
+is the isomorphic world itself, and t counts by how much a world differs from it; a whirl keeps the distance to its
+centre, so it is one-to-one and a perfect mapping exists; it keeps areas, so that an occurrence and its translation have
+the same density; and it ends somewhere, so that far from all whirls only R is left.
 
 R is no reflection, and turns by a limited angle: a flow cannot mirror the plane, and methods without a dictionary start
 from the identity, as two languages of one encoder lie near to each other before anything is learned.
@@ -34,10 +35,10 @@ if TYPE_CHECKING:
 
 SIDE = 5.0
 """Words and whirls have their places within ±SIDE."""
-REACH = 1.5
+REACH = 2.0
 """s: how far a whirl reaches."""
-MOST = math.pi / 2
-"""The largest α, either way round."""
+MOST = math.pi / 3
+"""The largest |α|; the smallest is half of it."""
 
 
 class Text(NamedTuple):
@@ -56,7 +57,7 @@ class DensityWorld:
     angle_W: Tensor
 
     @classmethod
-    def make(cls, words: int = 20, t: int = 1, turn: float = 30.0, seed: int = 0) -> DensityWorld:
+    def make(cls, words: int = 20, t: int = 1, turn: float = 10.0, seed: int = 0) -> DensityWorld:
         """Two languages that are isomorphic (t = 1) or differ by t - 1 whirls; R turns by at most `turn` degrees.
 
         Worlds of the same seed have the same words and the same R, and share their first whirls.
@@ -68,10 +69,10 @@ class DensityWorld:
 
         place_V2 = SIDE * drawn(words, 2)
         turn_22 = rotations(math.radians(turn) * drawn(1))[0]
-        whirls = [(SIDE * drawn(2), drawn(1)) for _ in range(t - 1)]
-        centre_W2 = torch.stack([centre for centre, _ in whirls]) if whirls else torch.zeros(0, 2)
-        share_W = torch.cat([share for _, share in whirls]) if whirls else torch.zeros(0)
-        return cls(place_V2, turn_22, centre_W2, MOST * share_W)
+        whirl_W3 = drawn(t - 1, 3)
+        side_W = torch.ones(t - 1) - 2 * (torch.arange(t - 1) % 2)
+        angle_W = side_W * MOST * (3 + whirl_W3[:, 2]) / 4
+        return cls(place_V2, turn_22, SIDE * whirl_W3[:, :2], angle_W)
 
     def translate(self, x_N2: Tensor) -> Tensor:
         """The translation of each occurrence."""
