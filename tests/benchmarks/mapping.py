@@ -2,11 +2,13 @@
 
     python tests/benchmarks/mapping.py self-learning --words 20000 --dimension 300
     python tests/benchmarks/mapping.py csls --words 200000 --dimension 300 --queries 20000
+    python tests/benchmarks/mapping.py real-nvp --words 20000 --dimension 768
 
 self-learning  an iteration of VecMap's self-learning: ours, against a straightforward numpy implementation of the
                published algorithm, and against the matrix product that no implementation can do without
 csls           CSLS of all pairs of two vocabularies as a share of the machine's own rate of float32 matrix products,
                and the peak of memory; `--queries` takes only so many of the source words, for a quick look
+real-nvp       a whole fit on so many pairs, with its choice of the best epoch
 """
 
 from __future__ import annotations
@@ -26,8 +28,10 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from babelray.mapping.config import RealNvpConfig
 from babelray.mapping.induction import Inducer
 from babelray.mapping.procrustes import rotation
+from babelray.mapping.real_nvp import real_nvp
 from babelray.vectors.retrieval import nearest
 
 TURNS = 3
@@ -137,9 +141,24 @@ def csls(words: int, dimension: int, queries: int) -> dict[str, object]:
     }
 
 
+def density(pairs: int, dimension: int) -> dict[str, object]:
+    x, z = spaces(pairs, dimension)
+    own = torch.arange(pairs)
+    wall, processor = time.perf_counter(), time.process_time()
+    real_nvp(x, z, (own, own), RealNvpConfig())
+    return {
+        "benchmark": "Real-NVP",
+        "pairs": pairs,
+        "dimension": dimension,
+        "epochs": RealNvpConfig().epochs,
+        "seconds": round(time.perf_counter() - wall, 1),
+        "processor_seconds": round(time.process_time() - processor, 1),
+    }
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["self-learning", "csls"])
+    parser.add_argument("what", choices=["self-learning", "csls", "real-nvp"])
     parser.add_argument("--words", type=int)
     parser.add_argument("--dimension", type=int, default=300)
     parser.add_argument("--queries", type=int)
@@ -147,5 +166,7 @@ if __name__ == "__main__":
     if arguments.what == "csls":
         count = arguments.words or 200_000
         print(json.dumps(csls(count, arguments.dimension, arguments.queries or count)))
+    elif arguments.what == "real-nvp":
+        print(json.dumps(density(arguments.words or 20_000, arguments.dimension)))
     else:
         print(json.dumps(self_learning(arguments.words or 20_000, arguments.dimension)))
