@@ -8,6 +8,7 @@ from babelray.evaluation.simulation_page import (
     precisions,
     simulation_page,
     simulation_table,
+    verdict,
 )
 
 
@@ -64,3 +65,10 @@ def test_a_grid_of_one_value(one: tuple[str, float]) -> None:
     few = {cell: p1 for cell, p1 in outcome().p1.items() if getattr(cell, name) == value}
     page = simulation_page("small", Outcome(few, {}))
     assert page.count("<svg") == 5, "no curve of one value, and no cloud"
+
+
+def test_a_difference_within_the_noise_decides_nothing() -> None:
+    assert verdict([0.1, 0.12, 0.09]) == "yes"
+    assert verdict([-0.1, -0.12, -0.09]) == "no"
+    assert verdict([0.3, -0.2, 0.1, -0.1]) == verdict([0.0, 0.0]) == "undecided"
+    assert verdict([0.1]) == "yes"

@@ -108,6 +108,12 @@ CLAIMS = (
 )
 
 
+def verdict(gains: Sequence[float]) -> str:
+    """Whether the mean of the runs' differences is above zero, by more than twice its standard error."""
+    clear = len(gains) == 1 or abs(fmean(gains)) > 2 * stdev(gains) / len(gains) ** 0.5
+    return "undecided" if not clear else "yes" if fmean(gains) > 0 else "no"
+
+
 def claims(outcome: Outcome) -> list[list[str]]:
     """A header and a line for each order of methods that the paper reports: was it found, and in how many runs."""
     lines = [["world", "better, says the paper", "P@1 %", "worse", "P@1 %", "in our runs"]]
@@ -120,7 +126,7 @@ def claims(outcome: Outcome) -> list[list[str]]:
                 continue
             a, b = (outcome.p1[cell] for cell in cells)
             wins = sum(x > y for x, y in zip(a, b, strict=True))
-            holds = "yes" if fmean(a) > fmean(b) else "no"
+            holds = verdict([x - y for x, y in zip(a, b, strict=True)])
             where = f"t = {t}, ε = {cells[0].epsilon:g}"
             lines.append([where, better, shown(a), worse, shown(b), f"{holds} ({wins} of {len(a)})"])
     return lines
