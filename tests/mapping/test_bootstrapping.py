@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,6 @@ from babelray.mapping.linear import LinearMapping
 from babelray.mapping.muse import discriminator, play
 from babelray.mapping.nonlinear import NonlinearMapping
 from babelray.mapping.procrustes import procrustes
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def seeded(seed: int) -> torch.Generator:

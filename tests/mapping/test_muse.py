@@ -1,5 +1,4 @@
 import copy
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -23,15 +22,6 @@ from babelray.mapping.procrustes import procrustes, rotation
 from babelray.vectors.retrieval import nearest
 
 SMALL = MuseConfig(epochs=2, steps=300, hidden=128, orthogonality=0.05)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Products this small are slower on several threads, and much slower where the cores are busy."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def seeded(seed: int) -> torch.Generator:

@@ -1,5 +1,4 @@
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,14 +21,6 @@ from babelray.vectors.word_vectors import WordVectors
 
 SMALL = {"layers": 4, "hidden": 32, "learning_rate": 3e-3, "batch": 32, "epochs": 20}
 PAIRS = (torch.arange(200), torch.arange(200))
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def seeded(seed: int) -> torch.Generator:
