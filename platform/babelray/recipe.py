@@ -28,6 +28,9 @@ from babelray.text.config import CorpusConfig
 from babelray.training.config import TrainingConfig
 from babelray.training.exposure import ExposeConfig
 
+REGISTERED = NAME.rstrip("$") + r"(@[A-Za-z][A-Za-z0-9_-]*)?$"
+"""A name, and perhaps an alias."""
+
 
 class Recipe(Run):
     """A whole run, from text to report."""
@@ -53,6 +56,9 @@ class Recipe(Run):
     map: MapConfig | None = None
     """Mapping words in context, by several methods; null: there is none."""
     evaluate: EvaluateConfig = EvaluateConfig()
+    register_as: str | None = Field(None, pattern=REGISTERED)
+    """Name in MLflow's model registry for the encoder that pretrain leaves, such as `babel` or `babel@champion`; the
+    alias is `newest` unless one is given. `models:/babel@champion` then stands for it. Null: it is not registered."""
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """What is to be compared: for each variant the values that it changes, by their dotted paths. `babelray run` then
     trains and scores one encoder for each variant and seed, from the same start."""
@@ -64,6 +70,12 @@ class Recipe(Run):
         if self.hub not in self.languages:
             raise ValueError(f"the hub {self.hub!r} is not among the languages")
         languages.resolve(self.languages, self.extra_languages)
+        return self
+
+    @model_validator(mode="after")
+    def _alias_is_free(self) -> Recipe:
+        if self.register_as and re.search(r"@(latest|v[0-9]+)$", self.register_as, re.IGNORECASE):
+            raise ValueError("register_as: MLflow keeps the aliases latest, v1, v2, … for itself")
         return self
 
     @model_validator(mode="after")
@@ -87,7 +99,7 @@ class Recipe(Run):
         for dotted, value in self.variants[name].items():
             _set(data, dotted, value)
         data["pretrain"]["seed"] = seed
-        data |= {"name": f"{self.name}-{name}-{seed}", "experiment": self.experiment or self.name}
+        data |= {"name": f"{self.name}-{name}-{seed}", "experiment": self.experiment or self.name, "register_as": None}
         return Recipe.model_validate(data)
 
     def resolved_languages(self) -> dict[str, Language]:

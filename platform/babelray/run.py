@@ -8,6 +8,8 @@ from pydantic import Field
 from babelray.config import Config
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+EXPERIMENT = r"^[A-Za-z0-9][A-Za-z0-9._ -]*(/[A-Za-z0-9][A-Za-z0-9._ -]*)*$"
+"""Parts with slashes between them, none of which can lead out of a folder."""
 
 
 class Run(Config):
@@ -19,7 +21,7 @@ class Run(Config):
     """Same recipe, same seed, same number of workers: the same result."""
     storage: str = "runs"
     """Where artifacts go: a local folder or an s3:// URI that every node can reach."""
-    experiment: str | None = None
+    experiment: str | None = Field(None, pattern=EXPERIMENT)
     """Name of the MLflow experiment; the recipe's name by default."""
 
     def to_yaml(self) -> str:

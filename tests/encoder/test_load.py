@@ -48,7 +48,7 @@ def test_a_tokenizer_without_a_mask(tiny_encoder: str, tmp_path: Path) -> None:
 
 def test_a_slow_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = SimpleNamespace(is_fast=False)
-    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda path: slow)
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda path, **options: slow)
     with pytest.raises(DataError, match="is a slow one") as caught:
         load_tokenizer("some/encoder", masks=False)
     assert "tokenizer.json" in caught.value.remedy

@@ -85,6 +85,7 @@ def test_errors_say_what_is_wrong_and_no_secret(
         (root / "x").write_bytes(b"x")
     assert "wrong-secret" not in str(caught.value)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setattr(s3, "PATIENCE", 1.0)
     s3._CLIENTS.__dict__.clear()
     with pytest.raises(StorageError, match="the S3 server does not answer"):
         (root / "x").read_bytes()

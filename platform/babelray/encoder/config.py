@@ -44,7 +44,8 @@ class EncoderConfig(Config):
     """Either an encoder that exists (`path`), or one made here (`scratch`)."""
 
     path: str | None = None
-    """A Hugging Face name, a folder made by `save_pretrained`, or `babelray-mini`, which is shipped."""
+    """A Hugging Face name, a folder made by `save_pretrained`, `models:/NAME@ALIAS` of MLflow's registry, or
+    `babelray-mini`, which is shipped."""
     scratch: ScratchConfig | None = None
 
     @model_validator(mode="after")

@@ -18,12 +18,19 @@ if TYPE_CHECKING:
 
 HeadKind = Literal["classification", "tagging", "question-answering"]
 
+SAFE = {"use_safetensors": True, "trust_remote_code": False}
+"""No pickled weights, and no code that lies beside them."""
 SHIPPED = {"babelray-mini": Path(__file__).resolve().parent.parent / "mini"}
 """Encoders that come with Babelray, by the names that stand for them."""
 
 
 def located(path: str) -> str:
-    """The folder of an encoder that is shipped; any other name or folder as it is."""
+    """The folder of an encoder that is shipped, or in MLflow's registry; any other name or folder as it is."""
+    if path.startswith("models:/"):
+        from babelray.tracking.registry import fetched
+        from babelray.tracking.tracker import tracking_uri
+
+        return fetched(path, tracking_uri("runs"))
     return str(SHIPPED.get(path, path))
 
 
@@ -35,7 +42,7 @@ def load_tokenizer(path: str, masks: bool = True) -> PreTrainedTokenizerBase:
     from transformers import AutoTokenizer
 
     with _explained(path):
-        tokenizer = AutoTokenizer.from_pretrained(located(path))
+        tokenizer = AutoTokenizer.from_pretrained(located(path), trust_remote_code=False)
     if not tokenizer.is_fast:
         raise DataError(f"the tokenizer of {path} is a slow one", "Save it with its tokenizer.json (a fast tokenizer).")
     if masks and (tokenizer.pad_token_id is None or tokenizer.mask_token_id is None):
@@ -49,7 +56,7 @@ def load_masked_lm(path: str) -> PreTrainedModel:
     from transformers import AutoModelForMaskedLM
 
     with _explained(path):
-        return AutoModelForMaskedLM.from_pretrained(located(path), dtype=torch.float32, use_safetensors=True)
+        return AutoModelForMaskedLM.from_pretrained(located(path), dtype=torch.float32, **SAFE)
 
 
 def load_encoder(path: str, device: str | None = "cpu", dtype: torch.dtype | None = None) -> PreTrainedModel:
@@ -61,12 +68,12 @@ def load_encoder(path: str, device: str | None = "cpu", dtype: torch.dtype | Non
     import torch
     from transformers import AutoConfig, AutoModel
 
-    options: dict[str, Any] = {"dtype": dtype or torch.float32, "use_safetensors": True}
+    options: dict[str, Any] = {"dtype": dtype or torch.float32, **SAFE}
     if device is not None:
         options["device_map"] = {"": device}
     with _explained(path), _quiet():
         folder = located(path)
-        family = AutoModel._model_mapping[type(AutoConfig.from_pretrained(folder))]
+        family = AutoModel._model_mapping[type(AutoConfig.from_pretrained(folder, trust_remote_code=False))]
         if "add_pooling_layer" in inspect.signature(family.__init__).parameters:
             options["add_pooling_layer"] = False
         return AutoModel.from_pretrained(folder, **options).eval()
@@ -80,7 +87,7 @@ def load_with_head(path: str, head: HeadKind, labels: Sequence[str] = (), seed: 
     import torch
     import transformers
 
-    options: dict[str, Any] = {"dtype": torch.float32, "use_safetensors": True}
+    options: dict[str, Any] = {"dtype": torch.float32, **SAFE}
     if head != "question-answering":
         options["id2label"] = dict(enumerate(labels))
         options["label2id"] = {label: number for number, label in enumerate(labels)}
@@ -121,9 +128,11 @@ def resolve_layer(layer: int, count: int) -> int:
 @contextlib.contextmanager
 def _explained(path: str) -> Iterator[None]:
     """Turn what transformers raises on a bad folder or name into an error for the user."""
+    from safetensors import SafetensorError
+
     try:
         yield
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
         if Path(path).is_dir():
             remedy = "It must hold config.json, model.safetensors and tokenizer.json, as save_pretrained writes them."
         else:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch.nn import functional
 
 from babelray.errors import DataError
+from babelray.vectors.word_vectors import read_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -97,5 +98,5 @@ class LinearMapping:
     def load(cls, place: Place) -> LinearMapping:
         description = (place / DESCRIPTION).read_json() if (place / DESCRIPTION).exists() else {}
         with place.local_input() as folder:
-            tensors = load_file(folder / "mapping.safetensors")
+            tensors = read_tensors(folder / "mapping.safetensors")
         return cls(tensors["mean"], tensors["matrix"], description.get("unit", True))

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from babelray.mapping.linear import DESCRIPTION, LinearMapping
+from babelray.vectors.word_vectors import read_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -62,7 +63,7 @@ class NonlinearMapping:
         description = (place / DESCRIPTION).read_json()
         kind, settings = description["kind"], description["settings"]
         with place.local_input() as folder:
-            tensors = load_file(folder / "mapping.safetensors")
+            tensors = read_tensors(folder / "mapping.safetensors")
         network = build_network(kind, settings)
         weights = {name.removeprefix("network."): value for name, value in tensors.items() if "network." in name}
         network.load_state_dict(weights)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from babelray.stages.pretrain import train_encoder
 from babelray.stages.stage import Job, Stage
 from babelray.storage import Place
 from babelray.tasks import Task, run_tasks
+from babelray.tracking.registry import SCHEME, resolved
+from babelray.tracking.tracker import tracking_uri
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -36,7 +39,10 @@ class EncoderStage(Stage[Settings]):
     needs = ("corpus",)
 
     def settings(self, recipe: Recipe) -> Settings:
-        return Settings(languages=recipe.languages, hub=recipe.hub, seed=recipe.seed, encoder=recipe.encoder)
+        encoder = recipe.encoder
+        if encoder.path is not None:  # an alias may stand for another version tomorrow
+            encoder = encoder.model_copy(update={"path": resolved(encoder.path, tracking_uri(recipe.storage))})
+        return Settings(languages=recipe.languages, hub=recipe.hub, seed=recipe.seed, encoder=encoder)
 
     def sources(self, settings: Settings) -> list[Place]:
         path = settings.encoder.path and located(settings.encoder.path)
@@ -47,10 +53,17 @@ class EncoderStage(Stage[Settings]):
     def run(self, job: Job[Settings]) -> dict[str, Any]:
         settings = job.settings
         scratch = settings.encoder.scratch
-        if scratch is None:
-            copied = run_tasks([Task("copy", _copy, (settings.encoder.path, job.out))], job.progress, "encoder")
-            return copied["copy"]
         start = job.out / "start"
+        if scratch is None:
+            assert settings.encoder.path is not None
+            path = settings.encoder.path
+            if path.startswith(SCHEME):  # workers may not reach the registry
+                with start.local_output() as folder:
+                    shutil.copytree(located(path), folder, dirs_exist_ok=True)
+                path = str(start)
+            copied = run_tasks([Task("copy", _copy, (path, job.out))], job.progress, "encoder")
+            start.delete()
+            return copied["copy"]
         run_tasks([Task("tokenizer", _make, (settings, job.source("corpus"), start))], job.progress, "tokenizer")
         seed = settings.seed if scratch.training.seed is None else scratch.training.seed
         training = TrainingSettings(

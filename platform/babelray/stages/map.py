@@ -152,7 +152,7 @@ def _layer(encoder: Place, layer: int) -> int:
     from babelray.encoder.load import resolve_layer
 
     with (encoder / "config.json").local_input() as file:
-        count = AutoConfig.from_pretrained(file).num_hidden_layers
+        count = AutoConfig.from_pretrained(file, trust_remote_code=False).num_hidden_layers
     return min(layer, count) if layer >= 0 else resolve_layer(layer, count)
 
 

@@ -31,11 +31,12 @@ SURE = 0.05
 def evaluate_model(model: str, task: EvaluationTask, out: str | None, console: Console) -> Place:
     """Score an encoder, show the scores, and leave the result in a folder; by default one named by what was judged."""
     sources = {str(place): place.digest() for place in task.sources()}
-    judged = model_fingerprint(model)
+    folder = located(model)
+    judged = model_fingerprint(folder)
     key = fingerprint(task=task.identity(), sources=sorted(sources.values()), model=judged)
     place = Place.parse(out) if out else Place.parse("runs/evaluations") / f"{task.task}-{key}"
     with console.status(f"{task.task}: {model}"):
-        result = task.score(model)
+        result = task.score(folder)
     show(result, task, f"{task.task}: {model}", console)
     (place / PREDICTIONS).write_json(result.predictions)
     about = {

@@ -28,7 +28,7 @@ from babelray.stages.simulate import SimulateStage
 from babelray.stages.stage import Job, Stage
 from babelray.stages.stitch import StitchStage
 from babelray.storage import Place
-from babelray.tracking.tracker import Tracker
+from babelray.tracking.tracker import Tracker, is_registered
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -133,7 +133,7 @@ def run(recipe: Recipe, console: Console, until: str | None = None, force: str |
     steps = plan(recipe, until)
     forced = _forced(steps, force)
     done = {step.stage.name: found for step in steps if step.stage.name not in forced and (found := step.found())}
-    if len(done) == len(steps):
+    if len(done) == len(steps) and not _to_register(recipe, done, console):
         console.print(f"[green]✓[/] {recipe.name}: all {len(steps)} stages are complete, nothing to do")
         for step in steps:
             console.print(f"  {step.stage.name:<9} {step.place}", highlight=False, soft_wrap=True)
@@ -144,7 +144,16 @@ def run(recipe: Recipe, console: Console, until: str | None = None, force: str |
                 console.print(f"[green]✓[/] {step.stage.name:<9} complete, kept", highlight=False)
                 continue
             done[step.stage.name] = execute(step, done, step.stage.name in forced, console, tracker)
+        if recipe.register_as and "pretrain" in done:
+            tracker.register(recipe.register_as, done["pretrain"])
     return done
+
+
+def _to_register(recipe: Recipe, done: Mapping[str, Artifact], console: Console) -> bool:
+    """Whether all is made but the encoder is not in the registry yet."""
+    if not recipe.register_as or "pretrain" not in done:
+        return False
+    return not is_registered(recipe.register_as, done["pretrain"], recipe.storage, console)
 
 
 def compare(recipe: Recipe, console: Console, force: str | None = None) -> Artifact:

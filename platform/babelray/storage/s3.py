@@ -1,12 +1,19 @@
-"""What pyarrow's filesystem does not do on S3, with boto3: entity tags, server-side copies, clear errors."""
+"""S3 with boto3: files, folders, streams, server-side copies, and clear errors.
+
+A server that goes away for a short while costs only that while: what it did not answer is asked again, at growing
+intervals, for `PATIENCE` seconds. Every request here can be repeated without harm.
+"""
 
 from __future__ import annotations
 
 import functools
 import io
+import logging
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, ParamSpec, TypeVar
 
 from babelray.errors import StorageError
 
@@ -14,6 +21,13 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 _CLIENTS = threading.local()
+P = ParamSpec("P")
+R = TypeVar("R")
+
+PATIENCE = 45.0
+"""Seconds that a server may be away before the run ends."""
+PAUSES = (0.5, 5.0)
+"""Seconds before the first repetition, and between later ones at most."""
 
 
 def split(uri: str) -> tuple[str, str]:
@@ -35,8 +49,8 @@ def client() -> S3Client:
         import boto3
         from botocore.config import Config
 
-        retries: Any = {"max_attempts": 6, "mode": "standard"}
-        _CLIENTS.s3 = boto3.session.Session().client("s3", config=Config(retries=retries, connect_timeout=5))
+        config = Config(retries={"total_max_attempts": 2, "mode": "standard"}, connect_timeout=5, read_timeout=30)
+        _CLIENTS.s3 = boto3.session.Session().client("s3", config=config)
     return _CLIENTS.s3
 
 
@@ -55,8 +69,54 @@ def errors() -> tuple[type[Exception], ...]:
     return _error_types() if "botocore" in sys.modules else ()
 
 
-def explain(error: Exception) -> tuple[str, str]:
+def patient(function: Callable[P, R]) -> Callable[P, R]:
+    """Repeat a request while the server is away; an answer that says no is an answer."""
+
+    @functools.wraps(function)
+    def call(*arguments: P.args, **named: P.kwargs) -> R:
+        pause, deadline = PAUSES[0], 0.0
+        while True:
+            try:
+                return function(*arguments, **named)
+            except _error_types() as error:
+                now = time.monotonic()
+                if not deadline:
+                    deadline = now + PATIENCE
+                if not _is_away(error) or now + pause > deadline:
+                    raise
+                if pause == PAUSES[0]:
+                    logging.getLogger("babelray").warning(
+                        "%s; trying again for %.0f s", explain(error)[0], deadline - now
+                    )
+            time.sleep(pause)
+            pause = min(2 * pause, PAUSES[1])
+
+    return call
+
+
+def _is_away(error: BaseException) -> bool:
+    """Whether the server did not answer, or said that it cannot at the moment."""
+    from boto3.exceptions import RetriesExceededError
+    from botocore import exceptions
+
+    error = _cause(error)
+    if isinstance(error, exceptions.ClientError):
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        return status >= 500 or status in (408, 429)
+    cut = (exceptions.ConnectionError, exceptions.HTTPClientError, exceptions.IncompleteReadError, RetriesExceededError)
+    return isinstance(error, cut) and not isinstance(error, exceptions.SSLError)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What went wrong below an upload or download of a file."""
+    from boto3.exceptions import Boto3Error
+
+    return (error.__cause__ or error.__context__ or error) if isinstance(error, Boto3Error) else error
+
+
+def explain(error: BaseException) -> tuple[str, str]:
     """What happened and what to do, without repeating anything secret that the error may carry."""
+    error = _cause(error)
     response = getattr(error, "response", None) or {}
     code = str(response.get("Error", {}).get("Code", type(error).__name__))
     known = {
@@ -70,10 +130,14 @@ def explain(error: Exception) -> tuple[str, str]:
         "NoCredentialsError": ("no credentials were found", "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."),
         "EndpointConnectionError": ("the S3 server does not answer", "Check AWS_ENDPOINT_URL and the network."),
         "ConnectTimeoutError": ("the S3 server does not answer", "Check AWS_ENDPOINT_URL and the network."),
+        "ReadTimeoutError": ("the S3 server does not answer", "Check AWS_ENDPOINT_URL and the network."),
+        "ConnectionClosedError": ("the S3 server ended the connection", "Check AWS_ENDPOINT_URL and the network."),
+        "ResponseStreamingError": ("the S3 server ended the connection", "Check AWS_ENDPOINT_URL and the network."),
     }
     return known.get(code, (f"S3 answered {code}", "Check the bucket, the credentials and AWS_ENDPOINT_URL."))
 
 
+@patient
 def is_object(uri: str) -> bool:
     bucket, key = split(uri)
     try:
@@ -85,6 +149,7 @@ def is_object(uri: str) -> bool:
     return True
 
 
+@patient
 def exists(uri: str) -> bool:
     bucket, key = split(uri)
     prefix = f"{key.rstrip('/')}/" if key else ""
@@ -92,50 +157,87 @@ def exists(uri: str) -> bool:
     return bool(found.get("KeyCount")) or (bool(key) and is_object(uri))
 
 
+@patient
 def sizes_below(uri: str) -> dict[str, int]:
     bucket, key = split(uri)
     prefix = f"{key.rstrip('/')}/" if key else ""
     pages = client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
     found = {item["Key"]: item["Size"] for page in pages for item in page.get("Contents", [])}
+    for name in found:
+        if ".." in name.removeprefix(prefix).split("/"):
+            raise StorageError(f"the key {name!r} would lead out of its folder", "Delete that object.")
     return {key.removeprefix(prefix): found[key] for key in sorted(found) if not key.endswith("/")}
 
 
+@patient
 def read(uri: str) -> bytes:
     bucket, key = split(uri)
     return client().get_object(Bucket=bucket, Key=key)["Body"].read()
 
 
+@patient
 def size(uri: str) -> int:
     bucket, key = split(uri)
     return client().head_object(Bucket=bucket, Key=key)["ContentLength"]
 
 
 def open_file(uri: str) -> BinaryIO:
-    """A stream that reads ranges; pyarrow's, with boto3's settings from the environment, buffered to give lines."""
-    from pyarrow import fs
-
-    split(uri)
-    filesystem, path = fs.FileSystem.from_uri(uri)
-    raw: Any = filesystem.open_input_file(path)
-    return io.BufferedReader(raw, buffer_size=1 << 20)
+    """A stream that reads only the ranges that are asked for."""
+    return io.BufferedReader(_Object(uri, size(uri)), buffer_size=1 << 20)
 
 
+class _Object(io.RawIOBase):
+    """The bytes of an object, fetched as they are read."""
+
+    def __init__(self, uri: str, length: int) -> None:
+        super().__init__()
+        self._uri, self._length, self._at = uri, length, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._length}[whence]
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        count = min(len(buffer), self._length - self._at)
+        if count <= 0:
+            return 0
+        buffer[:count] = _range(self._uri, self._at, count)
+        self._at += count
+        return count
+
+
+@patient
+def _range(uri: str, start: int, count: int) -> bytes:
+    bucket, key = split(uri)
+    return client().get_object(Bucket=bucket, Key=key, Range=f"bytes={start}-{start + count - 1}")["Body"].read()
+
+
+@patient
 def write(uri: str, data: bytes) -> None:
     bucket, key = split(uri)
     client().put_object(Bucket=bucket, Key=key, Body=data)
 
 
+@patient
 def upload(file: Path, uri: str) -> None:
     bucket, key = split(uri)
     client().upload_file(str(file), bucket, key)
 
 
+@patient
 def download(uri: str, file: Path) -> None:
     bucket, key = split(uri)
     file.parent.mkdir(parents=True, exist_ok=True)
     client().download_file(bucket, key, str(file))
 
 
+@patient
 def entity_tag(uri: str) -> str:
     bucket, key = split(uri)
     head = client().head_object(Bucket=bucket, Key=key)
@@ -148,14 +250,23 @@ def delete_below(uri: str) -> None:
         raise StorageError(f"refusing to empty the bucket {bucket}", "Name a key below it.")
     names = [f"{key}/{name}" for name in sizes_below(uri)] or [key]
     for start in range(0, len(names), 1000):
-        batch: Any = {"Objects": [{"Key": name} for name in names[start : start + 1000]]}
-        client().delete_objects(Bucket=bucket, Delete=batch)
+        _delete(bucket, names[start : start + 1000])
+
+
+@patient
+def _delete(bucket: str, names: list[str]) -> None:
+    client().delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": name} for name in names]})
+
+
+@patient
+def copy(source: str, target: str) -> None:
+    """Copy an object on the server."""
+    (from_bucket, from_key), (to_bucket, to_key) = split(source), split(target)
+    client().copy({"Bucket": from_bucket, "Key": from_key}, to_bucket, to_key)
 
 
 def move(source: str, target: str, names: list[str], last: str) -> None:
     """Copy on the server, the file that marks completeness at the end; then delete the source."""
-    from_bucket, from_key = split(source)
-    to_bucket, to_key = split(target)
     for name in sorted(names, key=lambda n: n == last):
-        client().copy({"Bucket": from_bucket, "Key": f"{from_key}/{name}"}, to_bucket, f"{to_key}/{name}")
+        copy(f"{source}/{name}", f"{target}/{name}")
     delete_below(source)

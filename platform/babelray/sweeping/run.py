@@ -130,6 +130,8 @@ def _tune(following: Following, steps: list[Step]) -> None:
     import ray
     from ray import tune
 
+    from babelray.storage.arrow import kept_in
+
     if not os.environ.get("BABELRAY_DEBUG"):
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # a lost process is told of in a line of our own
 
@@ -149,7 +151,7 @@ def _tune(following: Following, steps: list[Step]) -> None:
         ),
         run_config=tune.RunConfig(
             name="tune",
-            storage_path=str(place),
+            **kept_in(place),
             callbacks=[_callback(following)],
             verbose=0,
             failure_config=tune.FailureConfig(max_failures=FAILURES),

@@ -1,13 +1,12 @@
 """MLflow: one run a recipe run, a child a stage. A server that is down costs nothing but the view.
 
-Every message is sent by a thread, in order. When the server does not take one, it and all that follow are kept
-in `<storage>/unsent/`, and the next run sends them first.
+Every message is sent by a thread, in order. While the server does not take them they are kept in
+`<storage>/unsent/`; they are sent when it answers again, by this run or by the next one.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import queue
@@ -18,8 +17,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from babelray.errors import BabelrayError
+from babelray.errors import BabelrayError, DataError
 from babelray.storage import Place
+from babelray.tracking.registry import NEWEST, alias_of, registered
+from babelray.tracking.sender import Message, RefusedError, Sender, client, reason
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
     from babelray.stages.artifact import Artifact
     from babelray.stages.pipeline import Step
 
-Message = dict[str, Any]
+AGAIN = 10.0
+"""Seconds until a server that did not answer is asked again."""
+KEEP = 2.0
+"""Seconds between two copies of what waits, so that a long outage does not write the same again and again."""
 
 
 def tracking_uri(storage: str) -> str:
@@ -37,7 +41,7 @@ def tracking_uri(storage: str) -> str:
 
 
 def _local_folder(storage: str) -> Path:
-    """Where files of the tracking go: the storage, or the current folder when the storage is not local."""
+    """Where the SQLite file goes: the storage, or the current folder when the storage is not local."""
     place = Place.parse(storage)
     return Path.cwd() if place.is_s3 else place.path
 
@@ -47,11 +51,14 @@ class Tracker:
 
     def __init__(self, recipe: Run, console: Console) -> None:
         self.console = console
-        self.folder = _local_folder(recipe.storage)
+        self.unsent = Place.parse(recipe.storage) / "unsent"
         self.uri = tracking_uri(recipe.storage)
         self.experiment = recipe.experiment or recipe.name
         self.run = uuid.uuid4().hex
         self._messages: queue.Queue[Message | None] = queue.Queue()
+        self._kept = self.unsent / f"{int(time.time() * 1000)}-{self.run}.jsonl"
+        self._down = False
+        self._earlier = True
         self._thread = threading.Thread(target=self._send_all, name="babelray-tracking", daemon=True)
 
     @classmethod
@@ -101,62 +108,114 @@ class Tracker:
     def metrics(self, values: Mapping[str, float]) -> None:
         self._put("metrics", self.run, values=dict(values), step=None)
 
+    def register(self, name: str, pretrained: Artifact) -> None:
+        """Make the encoder of an artifact a version of a model in the registry: `NAME` or `NAME@ALIAS`."""
+        name, _, alias = name.partition("@")
+        about = {"name": name, "alias": alias or NEWEST, "key": pretrained.manifest["fingerprint"]}
+        self._put("register", self.run, place=str(pretrained.place / "encoder"), **about)
+
     def end(self, status: str) -> None:
         """Close the run, and wait until everything is sent or kept."""
         self._put("end", self.run, status=status)
         self._messages.put(None)
-        self._thread.join(timeout=120)
+        self._thread.join(timeout=3600)
 
     def _put(self, kind: str, run: str, **content: Any) -> None:
         self._messages.put({"kind": kind, "run": run, "time": int(time.time() * 1000), **content})
 
     def _send_all(self) -> None:
-        """The thread: send each message; after the first failure keep them all."""
-        sender = Sender(self.uri, self.experiment, self.folder)
-        working = self._send_unsent(sender)
-        kept: list[Message] = []
-        while (message := self._messages.get()) is not None:
-            if working:
-                try:
-                    sender.send(message)
+        """The thread: send each message; keep what the server does not take, and try again."""
+        sender = Sender(self.uri, self.experiment)
+        waiting: list[Message] = []
+        again = kept = 0.0
+        going = True
+        while going:
+            arrived = self._take(patience=1.0 if self._down else None)
+            going = None not in arrived
+            waiting += [message for message in arrived if message is not None]
+            if not going or time.monotonic() >= again:
+                if self._deliver(sender, waiting):
                     continue
-                except Exception as error:
-                    working = False
-                    self._say(error)
-            kept.append(message)
-            self._keep(kept)
+                again = time.monotonic() + AGAIN
+            if not going or (arrived and time.monotonic() >= kept):
+                self._keep(sender, waiting)
+                kept = time.monotonic() + KEEP
         sender.close()
 
-    def _send_unsent(self, sender: Sender) -> bool:
-        """First what earlier runs could not send; False if the server still does not answer."""
-        for file in sorted((self.folder / "unsent").glob("*.jsonl")):
-            lines = file.read_text(encoding="utf-8").splitlines()
-            earlier = Sender(self.uri, json.loads(lines[0])["experiment"], self.folder)
-            try:
-                for line in lines[1:]:
-                    earlier.send(json.loads(line))
-            except Exception as error:
+    def _take(self, patience: float | None) -> list[Message | None]:
+        """All messages that are there; waits for one."""
+        found: list[Message | None] = []
+        with contextlib.suppress(queue.Empty):
+            found.append(self._messages.get(timeout=patience))
+            while True:
+                found.append(self._messages.get_nowait())
+        return found
+
+    def _deliver(self, sender: Sender, waiting: list[Message]) -> bool:
+        """Send what waits, and before it what earlier runs could not send; False if the server does not take it."""
+        try:
+            if self._earlier:
+                self._send_earlier()
+                self._earlier = False
+            while waiting:
+                self._send(sender, waiting[0])
+                waiting.pop(0)
+            if self._down:
+                self._kept.delete()
+                self._down = False
+                self.console.print("  MLflow answers again; it has everything")
+        except Exception as error:
+            if not self._down:
+                self._down = True
                 self._say(error)
-                return False
-            file.unlink()
-            self.console.print(f"  sent to MLflow what an earlier run had kept ({len(lines) - 1} messages)")
+            return False
         return True
 
-    def _keep(self, messages: list[Message]) -> None:
-        file = self.folder / "unsent" / f"{self.run}.jsonl"
-        with contextlib.suppress(OSError):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            rows = [{"experiment": self.experiment}, *messages]
-            temporary = file.with_suffix(".writing")
-            temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-            os.replace(temporary, file)
+    def _send(self, sender: Sender, message: Message) -> None:
+        try:
+            sender.send(message)
+        except RefusedError as error:
+            self.console.print(f"[yellow]![/] MLflow refuses a part of the run: {error}", soft_wrap=True)
+
+    def _send_earlier(self) -> None:
+        for name in self.unsent.files():
+            file = self.unsent / name
+            if not name.endswith(".jsonl") or file == self._kept:
+                continue
+            try:
+                about, *messages = map(json.loads, file.read_text().splitlines())
+                sender = Sender(self.uri, about["experiment"], about.get("runs", {}))
+            except (ValueError, KeyError, DataError):
+                self.console.print(f"[yellow]![/] {file} is damaged and not sent to MLflow", soft_wrap=True)
+                continue
+            for message in messages:
+                self._send(sender, message)
+            file.delete()
+            self.console.print(f"  sent to MLflow what an earlier run had kept ({len(messages)} messages)")
+
+    def _keep(self, sender: Sender, messages: list[Message]) -> None:
+        rows = [{"experiment": self.experiment, "runs": sender.runs}, *messages]
+        with contextlib.suppress(BabelrayError):
+            self._kept.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     def _say(self, error: Exception) -> None:
         self.console.print(
-            f"[yellow]![/] MLflow does not answer ({type(error).__name__}); the run goes on, its figures are kept in "
-            f"{self.folder / 'unsent'} and sent by the next run",
+            f"[yellow]![/] {reason(error)}; the run goes on, its figures are kept in {self.unsent} and sent when it "
+            "takes them",
             soft_wrap=True,
         )
+
+
+def is_registered(name: str, pretrained: Artifact, storage: str, console: Console) -> bool:
+    """Whether the registry has this encoder under this name and alias; if it cannot be asked, that is said."""
+    name, _, alias = name.partition("@")
+    try:
+        mlflow = client(tracking_uri(storage))
+        version = registered(mlflow, name, pretrained.manifest["fingerprint"])
+        return version is not None and alias_of(mlflow, name, version, alias or NEWEST)
+    except Exception as error:
+        console.print(f"[yellow]![/] {reason(error)}; whether the encoder is registered is not known", soft_wrap=True)
+        return True
 
 
 class ChildRun:
@@ -190,124 +249,6 @@ class StageRun(ChildRun):
         for name in artifact.manifest["files"]:
             if name.endswith(".html"):
                 self._tracker.file(artifact.place / name)
-
-
-class Sender:
-    """Applies messages to an MLflow server."""
-
-    def __init__(self, uri: str, experiment: str, folder: Path) -> None:
-        self.uri, self.experiment, self.folder = uri, experiment, folder
-        self._runs: dict[str, str] = {}
-        self._monitor: Any = None
-
-    def send(self, message: Message) -> None:
-        getattr(self, f"_{message['kind']}")(message)
-
-    def close(self) -> None:
-        if self._monitor is not None:
-            self._monitor.finish()
-
-    @property
-    def _client(self) -> Any:
-        defaults = {
-            "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
-            "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
-            "MLFLOW_DISABLE_TELEMETRY": "true",
-            "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-            "MLFLOW_LOGGING_LEVEL": "ERROR",
-        }
-        for name, value in defaults.items():
-            os.environ.setdefault(name, value)
-        import logging
-
-        logging.getLogger("alembic").setLevel(logging.WARNING)
-        logging.getLogger("mlflow").setLevel(logging.ERROR)
-        import mlflow
-
-        if self.uri.startswith("sqlite:///"):
-            Path(self.uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
-        return mlflow.MlflowClient(self.uri)
-
-    def _experiment_id(self) -> str:
-        found = self._client.get_experiment_by_name(self.experiment)
-        if found is not None:
-            return found.experiment_id
-        local = self.uri.startswith("sqlite:///")
-        location = (self.folder / "mlflow-artifacts" / self.experiment).as_uri() if local else None
-        tags = {"mlflow.experimentKind": "custom_model_development"}  # how the dashboard shows it
-        return self._client.create_experiment(self.experiment, artifact_location=location, tags=tags)
-
-    def _tags(self, message: Message) -> dict[str, str]:
-        """What a run is found by."""
-        tags = {"babelray.key": message["key"], "babelray.part": message["part"]}
-        return tags | ({"mlflow.parentRunId": self._runs[message["parent"]]} if message["parent"] else {})
-
-    def _found(self, message: Message) -> Any:
-        """The run that was begun before, if there is one; a run or stage that has finished is over."""
-        same = " and ".join(f"tags.`{name}` = '{value}'" for name, value in self._tags(message).items())
-        new = " and attributes.status != 'FINISHED'" if message["part"] in ("run", "stage") else ""
-        return next(iter(self._client.search_runs([self._experiment_id()], same + new, max_results=1)), None)
-
-    def _start(self, message: Message) -> None:
-        run = self._found(message)
-        if run:
-            self._client.update_run(run.info.run_id, status="RUNNING")
-        else:
-            tags = self._tags(message)
-            if commit := _commit():
-                tags["mlflow.source.git.commit"] = commit
-            about = {"start_time": message["time"], "tags": tags, "run_name": message["name"]}
-            run = self._client.create_run(self._experiment_id(), **about)
-        if not run.data.params:
-            self._log(run.info.run_id, params=message["parameters"])
-        self._runs[message["run"]] = run.info.run_id
-        if not message["parent"] and self._monitor is None:
-            self._watch(run.info.run_id)
-
-    def _settle(self, message: Message) -> None:
-        """Say again how a trial ended, if the driver was killed before it could."""
-        run = self._found(message)
-        if run is None or run.info.status != message["status"]:
-            self._start(message)
-            self._metrics(message)
-            self._end(message)
-
-    def _watch(self, run_id: str) -> None:
-        """System metrics of the driver's machine, on the parent run."""
-        from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
-
-        self._monitor = SystemMetricsMonitor(run_id, resume_logging=True, tracking_uri=self.uri)
-        self._monitor.start()
-
-    def _log(self, run_id: str, params: Mapping[str, Any]) -> None:
-        from mlflow.entities import Param
-
-        rows = [Param(name[:250], str(value)[:6000]) for name, value in params.items()]
-        for start in range(0, len(rows), 100):
-            self._client.log_batch(run_id, params=rows[start : start + 100])
-
-    def _metrics(self, message: Message) -> None:
-        from mlflow.entities import Metric
-
-        rows = [Metric(name, float(v), message["time"], message["step"] or 0) for name, v in message["values"].items()]
-        self._client.log_batch(self._runs[message["run"]], metrics=rows)
-
-    def _text(self, message: Message) -> None:
-        self._client.log_text(self._runs[message["run"]], message["text"], message["name"])
-
-    def _file(self, message: Message) -> None:
-        with Place(message["place"]).local_input() as path:
-            self._client.log_artifact(self._runs[message["run"]], str(path))
-
-    def _end(self, message: Message) -> None:
-        self._client.set_terminated(self._runs[message["run"]], message["status"], end_time=message["time"])
-
-
-@functools.cache
-def _commit() -> str | None:
-    from babelray.stages.artifact import git_commit
-
-    return git_commit()
 
 
 def _flat(recipe: Run) -> dict[str, Any]:

@@ -123,6 +123,8 @@ def run_workers(
     from ray.train.torch import TorchTrainer
     from ray.train.v2.api.exceptions import TrainingFailedError
 
+    from babelray.storage.arrow import kept_in
+
     where: dict[int, tuple[float, float]] = {}
     errors: list[BabelrayError] = []
 
@@ -149,8 +151,8 @@ def run_workers(
             train_loop_config={"function": function, "mailbox": mailbox},
             scaling_config=ScalingConfig(num_workers=workers, use_gpu=use_gpu, resources_per_worker={"CPU": cpus}),
             run_config=RunConfig(
-                storage_path=str(storage),
                 name="workers",
+                **kept_in(storage),
                 checkpoint_config=CheckpointConfig(**keep or {}),
                 failure_config=FailureConfig(max_failures=max_failures),
             ),

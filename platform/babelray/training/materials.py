@@ -77,7 +77,7 @@ class ArtifactMaterials:
     def width(self) -> int:
         from transformers import AutoConfig
 
-        return AutoConfig.from_pretrained(self.encoder).hidden_size
+        return AutoConfig.from_pretrained(self.encoder, trust_remote_code=False).hidden_size
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:

@@ -30,7 +30,7 @@ def open_encoder(folder: str, layer: int, also: list[int] | str, zero_stage: int
     from transformers import AutoConfig
 
     tokenizer = load_tokenizer(folder, masks=False)
-    count = AutoConfig.from_pretrained(folder).num_hidden_layers
+    count = AutoConfig.from_pretrained(folder, trust_remote_code=False).num_hidden_layers
     layer = resolve_layer(layer, count)
     further = range(count + 1) if also == "all" else [resolve_layer(int(one), count) for one in also]
     layers = [layer, *further]

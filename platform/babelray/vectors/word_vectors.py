@@ -6,16 +6,27 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from babelray.errors import DataError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torch import Tensor
 
     from babelray.storage import Place
 
 MATRIX, VOCABULARY = "vectors.safetensors", "vocabulary.tsv"
+
+
+def read_tensors(file: Path) -> dict[str, Tensor]:
+    """What a file of safetensors holds; a clear error if it is another kind of file, such as a pickled one."""
+    try:
+        return load_file(file)
+    except SafetensorError as error:
+        raise DataError(f"{file} is not a file of safetensors ({error})", "Make the artifact again.") from error
 
 
 @dataclass(frozen=True)
@@ -67,7 +78,7 @@ class WordVectors:
     def load(cls, place: Place) -> WordVectors:
         """Read a folder. A local matrix is mapped into memory: its rows are read when they are used."""
         with (place / MATRIX).local_input() as file:
-            matrix = load_file(file)["vectors"]
+            matrix = read_tensors(file)["vectors"]
         cells = (place / VOCABULARY).read_text().replace("\n", "\t").split("\t")
         try:
             return cls(cells[:-1:2], matrix, list(map(int, cells[1::2])))

@@ -1,0 +1,98 @@
+"""A reviewer's walk through MLflow: log in, experiments, the stages of a run, two runs side by side, the report.
+
+BABELRAY_SCREENSHOTS names a folder that keeps the pictures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import urllib.parse
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import servers
+from babelray.evaluation.report import render
+from babelray.recipe import load_recipe
+from babelray.stages import pipeline
+from babelray.storage import Place
+from babelray.tracking.tracker import Tracker
+from report_materials import full_data
+from walk import browser
+
+MISSING = "no chromium: tests/browser/install.sh installs it" if shutil.which("chromium") is None else ""
+REASON = MISSING or servers.available("postgres") or servers.available("mlflow")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(REASON), reason=REASON)]
+
+
+def track(recipe_file: Any, seed: int, folder: Path) -> None:
+    """A run with two stages, curves and a report."""
+    recipe = load_recipe(recipe_file(name="review", seed=seed, pretrain={"steps": 100 * seed, "objectives": MLM}))
+    report = Place.parse(folder) / str(seed) / "report.html"
+    report.write_text(render(full_data("review")))
+    tracker = Tracker.start(recipe, f"key-{seed}", Console(file=(folder / "said").open("w")))
+    for step in pipeline.plan(recipe, "encoder"):
+        with tracker.stage(step.stage.name, step) as child:
+            for number in range(1, 4):
+                child.metrics({"loss/mlm": 7 - seed - number / 10, "speed/tokens": 1000.0}, number)
+    tracker.metrics({"retrieval/after": 0.4 + seed / 10, "retrieval/before": 0.1})
+    tracker.file(report)
+    tracker.end("FINISHED")
+
+
+MLM = [{"kind": "mlm", "batch_size": 4}]
+
+
+def test_a_reviewers_walk(recipe_file: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pictures = Path(os.environ.get("BABELRAY_SCREENSHOTS") or tmp_path / "pictures")
+    with (
+        servers.postgres(tmp_path / "postgres") as database,
+        servers.mlflow(tmp_path / "mlflow", database.url, str(tmp_path / "artifacts")) as server,
+    ):
+        for name, value in server.env.items():
+            monkeypatch.setenv(name, value)
+        for seed in (1, 2):
+            track(recipe_file, seed, tmp_path)
+        from mlflow import MlflowClient
+
+        client = MlflowClient(server.url)
+        experiment = client.get_experiment_by_name("review").experiment_id
+        parents = client.search_runs([experiment], "tags.`babelray.part` = 'run'", order_by=["start_time"])
+        assert len(parents) == 2
+        asyncio.run(walk(server, experiment, [run.info.run_id for run in parents], tmp_path, pictures))
+
+
+async def walk(server: servers.Server, experiment: str, runs: list[str], folder: Path, pictures: Path) -> None:
+
+    user, password = server.env["MLFLOW_TRACKING_USERNAME"], server.env["MLFLOW_TRACKING_PASSWORD"]
+    async with browser(folder, user, "not the password") as page:
+        await page.open(f"{server.url}/", "not authenticated", patience=60)
+        assert page.asked_to_log_in
+    shutil.rmtree(folder / "profile", ignore_errors=True)
+    async with browser(folder, user, password) as page:
+        await page.open(f"{server.url}/#/experiments", "review", "Experiments")
+        assert page.asked_to_log_in
+        await page.picture(pictures / "1-experiments.png")
+        await page.open(f"{server.url}/#/experiments/{experiment}/runs", "review", "Run Name")
+        await page.picture(pictures / "2-runs.png")
+        await page.open(f"{server.url}/#/experiments/{experiment}/runs/{runs[0]}", "retrieval/after", "Child runs")
+        text = await page.wait("corpus", "encoder")
+        assert "Finished" in text
+        await page.picture(pictures / "3-nested.png")
+        chosen = urllib.parse.urlencode({"runs": json.dumps(runs), "experiments": json.dumps([experiment])})
+        await page.open(f"{server.url}/#/compare-runs?{chosen}", "Comparing 2 Runs from 1 Experiment", "pretrain.steps")
+        await page.picture(pictures / "4-compare.png")
+        await page.open(f"{server.url}/#/experiments/{experiment}/runs/{runs[0]}/artifacts/report.html", "report.html")
+        for _ in range(120):
+            frame = await page.run("document.querySelector('iframe') !== null")
+            if frame:
+                break
+            await asyncio.sleep(0.5)
+        assert frame, "the report is shown in the page"
+        await page.picture(pictures / "5-report.png")
+        assert not page.failures
