@@ -1,13 +1,14 @@
 # make run        the quickstart, from text to report
 # make test       unit and integration tests; make test-all adds faults, servers and the quickstart
 # make dashboard  the MLflow dashboard of the runs, on this machine only
+# make cluster    a cluster on this machine, with S3 and MLflow, and a run on it; make cluster-down ends it
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 RECIPE ?= jobs/recipes/quickstart.yaml
 
-.PHONY: run test test-all lint format env dashboard doctor clean
+.PHONY: run test test-all lint format env dashboard doctor cluster cluster-down clean
 
 run: $(READY)
 	$(BIN)/babelray run $(RECIPE)
@@ -32,6 +33,12 @@ dashboard: $(READY)
 
 doctor: $(READY)
 	$(BIN)/babelray doctor
+
+cluster: $(READY)
+	$(BIN)/python tests/cluster/up.py
+
+cluster-down: $(READY)
+	$(BIN)/python tests/cluster/down.py
 
 env: $(READY)
 

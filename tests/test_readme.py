@@ -39,7 +39,7 @@ OF_ENCODERS = [line for line in LINES if re.match("babelray (compare|.*--model)"
 @pytest.mark.parametrize("line", RUNNABLE)
 def test_babelray_commands_run(babelray, line: str) -> None:
     arguments = shlex.split(line)[1:]
-    if arguments[0] == "run" and "--dry-run" not in arguments:
+    if arguments[0] in ("run", "submit") and "--dry-run" not in arguments:
         arguments.append("--dry-run")  # accepted and planned; running it takes minutes
     process = babelray(*arguments)
     if "FINGERPRINT" in line:

@@ -296,6 +296,61 @@ def sweep(
     console.print(f"Dashboard: {_dashboard_command(loaded.recipe)}", soft_wrap=True, highlight=False)
 
 
+@app.command()
+def submit(
+    recipe: Annotated[
+        str | None, typer.Argument(metavar="RECIPE", help="A YAML file, such as jobs/recipes/quickstart.yaml.")
+    ] = None,
+    overrides: Overrides = None,
+    address: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Ray's dashboard. [default: RAY_ADDRESS, else http://127.0.0.1:8265]"),
+    ] = None,
+    stage: Annotated[str, typer.Option(help="Only up to this stage, such as extract; or simulate.")] = "run",
+    sweep: Annotated[bool, typer.Option("--sweep", help="RECIPE is a sweep's space, such as tune/spaces/….")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Do not wait for the job.")] = False,
+    follow: Annotated[
+        str | None, typer.Option(metavar="JOB", help="Follow a job that was submitted before; no RECIPE.")
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Give the job this variable of yours; whoever has the token can read it."),
+    ] = None,
+    max_upload: Annotated[float, typer.Option(metavar="MB", min=0, help="Refuse to upload more than this.")] = 100,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent, and where; do nothing.")] = False,
+) -> None:
+    """Run a recipe on a Ray cluster, and follow it.
+
+    The folder goes up without what `.rayignore` and `.gitignore` name. A recipe that is running already is followed,
+    not started twice; one that was interrupted goes on. Ctrl-C stops the job, twice leaves it running. The exit code is
+    the job's.
+
+    No variable of yours travels with it unless `--env` names it: credentials (AWS_…, MLFLOW_…) belong into the
+    environment of the cluster's nodes.
+
+    `babelray submit jobs/recipes/quickstart.yaml storage=s3://bucket/runs --address http://HEAD:8265`
+    """
+    from babelray import submit as jobs
+
+    where = jobs.address_of(address)
+    if (recipe is None) == (follow is None):
+        raise BabelrayError("submit needs a recipe, or --follow and a job", "See babelray submit --help.")
+    if recipe is not None:
+        submission = jobs.prepare(recipe, overrides or [], stage, sweep, env or [], max_upload)
+        if dry_run:
+            submission.show(where, console)
+            return
+        client = jobs.connect(where)
+        follow = jobs.submit(client, submission, where, console)
+    else:
+        client = jobs.connect(where)
+    command = f"{_program()} submit" + (f" --address {address}" if address else "")
+    if detach:
+        console.print(f"Follow it: {command} --follow {follow}", soft_wrap=True, highlight=False)
+        return
+    raise typer.Exit(jobs.attend(client, str(follow), where, console, command))
+
+
 def _run(path: str, overrides: list[str] | None, until: str | None, dry_run: bool, force: str | None) -> None:
     from babelray.recipe import load_recipe
     from babelray.stages import pipeline

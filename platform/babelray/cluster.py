@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from babelray.errors import ClusterError
+from babelray.nodes import check_nodes
 
 Event = dict[str, Any]
 
@@ -29,29 +31,50 @@ def connect() -> None:
         quiet = {}
     try:
         if address and address != "local":
-            # The nodes get this very code, whatever they have installed.
-            package = str(Path(__file__).resolve().parent)
-            ray.init(address=address, runtime_env={"py_modules": [package]}, **quiet)
+            ray.init(address=address, runtime_env=_sent(), **quiet)
         else:
             ray.init(address="local", include_dashboard=False, **quiet)
     except Exception as error:  # Ray raises bare ones, such as when a busy machine does not start it in time
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         remedy = "Run the same command again; `babelray doctor` says what is wrong."
         raise ClusterError(f"cannot connect to Ray: {first}", remedy) from error
+    if address and address != "local":
+        try:
+            check_nodes()
+        except ClusterError:
+            ray.shutdown()
+            raise
+
+
+DEFAULTS = {
+    "RAY_TRAIN_V2_ENABLED": "1",
+    # Train asks its workers how they are every two seconds, and only then sees that they have ended.
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
+}
 
 
 def _set_defaults() -> None:
     """Settings of Ray that are read from the environment; what the user has set is kept."""
-    defaults = {
-        "RAY_TRAIN_V2_ENABLED": "1",
-        # Train asks its workers how they are every two seconds, and only then sees that they have ended.
-        "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-        "RAY_DEDUP_LOGS": "0",
-        "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
-    }
-    for name, value in defaults.items():
+    for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
+
+
+def _sent() -> dict[str, Any]:
+    """What every node gets: this very code, whatever is installed there, and the settings of Ray.
+
+    What the job was submitted with reaches the nodes anyhow; Ray refuses to be told twice.
+    """
+    job = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR") or "{}").get("runtime_env") or {}
+    settings = {name: os.environ[name] for name in DEFAULTS if name not in (job.get("env_vars") or {})}
+    sent: dict[str, Any] = {"env_vars": settings}
+    if "py_modules" not in job:
+        sent |= {"py_modules": [str(Path(__file__).resolve().parent)]}
+        if "excludes" not in job:
+            sent["excludes"] = ["__pycache__"]
+    return sent
 
 
 def _check_reachable(address: str) -> None:

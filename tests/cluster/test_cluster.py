@@ -1,0 +1,136 @@
+"""A head and two workers, each in a namespace of its own: where the driver runs, who may submit, what must be alike."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cluster import keeper
+from cluster.nodes import Nodes, available, remove
+from conftest import ROOT
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.fault,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(bool(available()), reason=available()),
+]
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    with Nodes(tmp_path_factory.mktemp("nodes")) as nodes:
+        nodes.start_head()
+        for name in ("w1", "w2"):
+            nodes.start_worker(name, cpus=1)
+        yield nodes
+
+
+def submit(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "babelray.cli", "submit", "jobs/recipes/quickstart.yaml", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "platform"), **env},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+
+
+def wait_until(there: object, patience: float = 120) -> None:
+    deadline = time.monotonic() + patience
+    while not there():  # type: ignore[operator]
+        assert time.monotonic() < deadline, "nothing happened in time"
+        time.sleep(0.3)
+
+
+def test_the_driver_runs_on_a_worker(nodes: Nodes, tmp_path: Path) -> None:
+    done = submit(nodes.env, f"storage={tmp_path}/runs", "languages=[en, de]", "--stage=corpus")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (job,) = (job for job in nodes.ask("/api/jobs/") if job["submission_id"])
+    assert job["submission_id"] in done.stdout
+    workers = {nodes.address_of(name) for name in ("w1", "w2")}
+    assert job["driver_info"]["node_ip_address"] in workers
+    assert len(list((tmp_path / "runs/corpus").glob("*/manifest.json"))) == 1
+
+
+def test_without_the_token_nothing_is_submitted(nodes: Nodes, tmp_path: Path) -> None:
+    before = nodes.ask("/api/jobs/")
+    (tmp_path / "wrong").write_text("0" * 64)
+    for env in (
+        {**nodes.env, "RAY_AUTH_MODE": "disabled"},
+        {**nodes.env, "RAY_AUTH_TOKEN_PATH": str(tmp_path / "wrong")},
+    ):
+        done = submit(env, f"storage={tmp_path}/runs", "seed=3", "--stage=corpus")
+        assert done.returncode == 2
+        assert "no token, or a wrong one" in done.stderr
+        assert "RAY_AUTH_TOKEN" in done.stderr
+    assert nodes.ask("/api/jobs/") == before
+
+
+def test_a_killed_node_is_missed_and_comes_back(nodes: Nodes) -> None:
+    raylets = nodes.processes("w2", "raylet/raylet")
+    assert raylets
+    nodes.kill("w2")
+    assert not any(process.is_running() for process in raylets)
+    wait_until(lambda: nodes.alive() == {"head", "w1"})
+    nodes.start_worker("w2", cpus=1)
+    assert nodes.alive() == {"head", "w1", "w2"}
+
+
+def test_a_node_without_its_cable_is_missed(nodes: Nodes) -> None:
+    nodes.link("w2", up=False)
+    wait_until(lambda: "w2" not in nodes.alive())
+    assert nodes.processes("w2"), "it is cut off, not switched off"
+    nodes.link("w2", up=True)
+    nodes.kill("w2")
+    nodes.start_worker("w2", cpus=1)
+    assert "w2" in nodes.alive()
+
+
+def test_a_node_with_another_version_is_refused_by_name(nodes: Nodes, tmp_path: Path) -> None:
+    other = tmp_path / "other/deepspeed-0.0.1.dist-info"
+    other.mkdir(parents=True)
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: deepspeed\nVersion: 0.0.1\n")
+    nodes.kill("w2")
+    nodes.start_worker("w2", cpus=0, env={"PYTHONPATH": str(other.parent)})  # the driver runs on the other one
+    done = submit(nodes.env, f"storage={tmp_path}/runs", "seed=4", "--stage=corpus")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert f"node {nodes.address_of('w2')}" in done.stdout
+    assert "has deepspeed 0.0.1" in done.stdout
+    assert f"node {nodes.address_of('w1')}" not in done.stdout
+    assert not (tmp_path / "runs/corpus").exists()
+
+
+def test_nothing_is_left(tmp_path: Path) -> None:
+    with Nodes(tmp_path, label="brl", subnet="10.197.0") as nodes:
+        nodes.start_head()
+        processes = nodes.processes("head")
+    assert len(processes) > 5
+    assert not any(process.is_running() for process in processes)
+    assert not [*Path("/sys/class/net").glob("brl*"), *Path("/run/netns").glob("brl*")]
+    remove("brl")
+
+
+def test_down_ends_what_was_noted_and_no_one_else(tmp_path: Path) -> None:
+    ours = subprocess.Popen(["sleep", "600"])
+    other = subprocess.Popen(["sleep", "600"])
+    try:
+        theirs = psutil.Process(other.pid)
+        known = [(ours.pid, psutil.Process(ours.pid).create_time()), (other.pid, theirs.create_time() - 5)]
+        (tmp_path / keeper.STATE).write_text(json.dumps({"processes": known, "network": ""}))
+        keeper.stop(tmp_path)
+        assert ours.wait(timeout=10) != 0
+        assert theirs.is_running(), "its number was once that of another process"
+        assert not (tmp_path / keeper.STATE).exists()
+        keeper.stop(tmp_path)
+    finally:
+        for process in (ours, other):
+            process.kill()
+            process.wait()

@@ -1,0 +1,65 @@
+import platform
+from pathlib import Path
+
+import pytest
+
+from babelray import nodes
+from babelray.errors import ClusterError
+from conftest import ROOT
+
+
+def test_the_digest_is_that_of_the_code(tmp_path: Path) -> None:
+    def digest() -> str:
+        nodes.code_digest.cache_clear()
+        return nodes.code_digest(tmp_path)
+
+    (tmp_path / "a.py").write_text("x = 1\n")
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below/b.py").write_text("y = 1\n")
+    before = digest()
+    (tmp_path / "notes.txt").write_text("not code")
+    assert digest() == before
+    (tmp_path / "below/b.py").write_text("y = 2\n")
+    assert digest() != before
+    (tmp_path / "below/b.py").write_text("y = 1\n")
+    assert digest() == before
+    (tmp_path / "below/b.py").rename(tmp_path / "below/c.py")
+    assert digest() != before
+
+
+def test_the_versions_are_the_pinned_ones() -> None:
+    found = nodes.versions()
+    assert found["python"] == platform.python_version()
+    pinned = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
+    for name in ("ray", "torch", "deepspeed"):
+        assert found[name].split("+")[0] == pinned[name]
+
+
+def test_a_node_that_differs_is_named(local_ray: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    nodes.check_nodes()
+    (node,) = ray.nodes()
+    here = nodes.versions()
+    task = ray.remote(lambda: here | {"torch": "1.0"})
+    monkeypatch.setattr(nodes, "versions", lambda: here)
+    monkeypatch.setattr(ray, "remote", lambda **options: lambda function: task)
+    with pytest.raises(ClusterError) as refused:
+        nodes.check_nodes()
+    assert f"node {node['NodeManagerAddress']}" in refused.value.problem
+    assert f"has torch 1.0, the driver {here['torch']}" in refused.value.problem
+    assert "babelray" not in refused.value.problem
+
+
+def test_a_node_that_does_not_answer_is_named(local_ray: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    def sleep() -> None:
+        import time
+
+        time.sleep(30)
+
+    task = ray.remote(num_cpus=0)(sleep)
+    monkeypatch.setattr(ray, "remote", lambda **options: lambda function: task)
+    with pytest.raises(ClusterError, match="no answer in 1 s"):
+        nodes.check_nodes(patience=1)
