@@ -1,0 +1,140 @@
+"""Faults at random, one after the other, while small runs go on: each must end with the same bytes.
+
+    python tests/faults/soak.py --minutes 30 --seed 1
+
+The first run is left alone; what it leaves is what all others must leave. Then, until the time is over, run after run
+is submitted to the cluster and hurt at random moments. A run that ends with an error is given again, by the same
+command. Prints what it did, with the time until the run was heard again, and a tally. Exit code 1 if a run did not end,
+or ended otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from faults.whole import FAULTS, Fault, Submitted, Whole, available
+
+MOST_TIMES = 12
+"""So often the same command is given for one run."""
+SILENCE = 600.0
+"""Seconds without a word after which a run is called dead."""
+
+
+@dataclass
+class Tally:
+    finished: int = 0
+    otherwise: int = 0
+    dead: int = 0
+    given_again: int = 0
+    recovered: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """For each fault, the seconds from its end until the run was heard again."""
+
+    def good(self) -> bool:
+        return self.finished > 0 and not self.otherwise and not self.dead
+
+    def show(self) -> None:
+        for what, seconds in sorted(self.recovered.items()):
+            typical, most = statistics.median(seconds), max(seconds)
+            say(f"{len(seconds):3} × {what}; heard again after {typical:.0f} s, at most {most:.0f}")
+        count = sum(map(len, self.recovered.values()))
+        say(f"{count} faults in {self.finished} runs that ended; {self.given_again} times a command was given again")
+        say(f"{self.otherwise} runs left other bytes, {self.dead} did not end")
+
+
+def say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
+
+
+def calm_run(whole: Whole, storage: str = "calm") -> dict[str, str]:
+    """A run that nothing happens to: what it leaves."""
+    began = time.monotonic()
+    run = Submitted(whole, storage)
+    while run.code is None:
+        time.sleep(0.5)
+    if run.code:
+        sys.exit("\n".join(["the run failed though nothing was hurt:", *run.lines[-30:]]))
+    say(f"a run that was left alone took {time.monotonic() - began:.0f} s")
+    return whole.digests(storage)
+
+
+def hurt_run(
+    whole: Whole, storage: str, faults: Iterator[tuple[float, Fault]], chance: random.Random, tally: Tally
+) -> None:
+    """One run, hurt after so many seconds by each of `faults`, until it ends."""
+    run, times, next_fault = Submitted(whole, storage), 1, next(faults, None)
+    since = time.monotonic()
+    waiting: tuple[str, float] | None = None
+    while True:
+        time.sleep(0.2)
+        if waiting and run.heard > waiting[1]:
+            tally.recovered[waiting[0]].append(run.heard - waiting[1])
+            waiting = None
+        if run.code == 0:
+            tally.finished += 1
+            return
+        if run.code is not None or time.monotonic() - run.heard > SILENCE:
+            run.end()
+            say(f"  it ended: {run.lines[-1] if run.lines else ''}")
+            if times == MOST_TIMES:
+                tally.dead += 1
+                print("\n".join(run.lines[-40:]), flush=True)
+                return
+            run, times = Submitted(whole, storage), times + 1
+            tally.given_again += 1
+        elif next_fault and time.monotonic() - since > next_fault[0]:
+            stage = run.stage
+            if what := next_fault[1](whole, chance):
+                say(f"{stage}: {what}")
+                waiting = what, time.monotonic()
+            since, next_fault = time.monotonic(), next(faults, None)
+
+
+def at_random(chance: random.Random, end: float) -> Iterator[tuple[float, Fault]]:
+    while time.monotonic() < end:
+        yield chance.uniform(2, 40), chance.choice(FAULTS)
+
+
+def compare(found: dict[str, str], expected: dict[str, str], tally: Tally) -> None:
+    differ = sorted(n for n in found.keys() | expected.keys() if found.get(n) != expected.get(n))
+    tally.otherwise += bool(differ)
+    how = "with the same bytes" if not differ else f"but these files differ: {', '.join(differ[:5])}"
+    say(f"  the run ended, {how}")
+
+
+def soak(whole: Whole, minutes: float, seed: int) -> Tally:
+    chance, tally = random.Random(seed), Tally()
+    expected = calm_run(whole)
+    end = time.monotonic() + 60 * minutes
+    number = 0
+    while time.monotonic() < end:
+        number += 1
+        ended = tally.finished
+        hurt_run(whole, f"run-{number}", at_random(chance, end), chance, tally)
+        if tally.finished > ended:
+            compare(whole.digests(f"run-{number}"), expected, tally)
+    return tally
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    if why := available():
+        sys.exit(why)
+    temporary = tempfile.TemporaryDirectory(prefix="babelray-soak-", ignore_cleanup_errors=True)
+    with temporary as folder, Whole(Path(folder)) as cluster:
+        result = soak(cluster, arguments.minutes, arguments.seed)
+    result.show()
+    sys.exit(0 if result.good() else 1)

@@ -1,0 +1,253 @@
+"""A whole cluster on this machine whose parts can be hurt: nodes, servers, and a small run that goes on meanwhile.
+
+A head with Redis behind it and two workers, each in a network of its own, S3, MLflow; see `cluster/nodes.py` and
+`servers.py`. Every fault is a function of the cluster and a source of chance. It hurts one thing, mends it if nobody
+else would, and says what it did; or it says nothing, if what it hurts is not there at the moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import servers
+from cluster.nodes import HEAD, Nodes
+from cluster.nodes import available as nodes_available
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKERS = ("w1", "w2")
+BUCKET = "babelray"
+RUN = [
+    "jobs/recipes/quickstart.yaml",
+    "name=faults",
+    "languages=[en, de, sw]",
+    "extract.block_sentences=40",
+    "pretrain.steps=40",
+    "pretrain.checkpoint_every=5",
+    "pretrain.max_failures=20",
+    "pretrain.zero_stage=2",
+]
+STAGE = re.compile(r"^(?:✓ )?(corpus|encoder|extract|align|pretrain|evaluate|report)\b")
+Fault = Callable[["Whole", random.Random], str]
+
+
+def available() -> str:
+    """Empty if all of it can be started here, else why not."""
+    return nodes_available() or next(
+        (why for name in ("s3", "redis", "mlflow") if (why := servers.available(name))), ""
+    )
+
+
+class Whole:
+    """The cluster; `with` starts and ends all of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.nodes = Nodes(folder / "nodes", "brf", "10.197.0")
+        self.folder = folder
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Whole:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.nodes)
+            host = self.nodes.host
+            self.s3 = stack.enter_context(servers.s3(self.folder / "s3", host, BUCKET))
+            self.redis = stack.enter_context(servers.redis(self.folder / "redis", host))
+            records = f"sqlite:///{self.folder / 'mlflow.db'}"
+            self.mlflow = stack.enter_context(
+                servers.mlflow(self.folder / "mlflow", records, str(self.folder / "mlflow/artifacts"), host)
+            )
+            # A lost node is noticed after 10 s, not 30: a run of two minutes is hurt many times.
+            patience = {"RAY_health_check_period_ms": "2000", "RAY_health_check_failure_threshold": "5"}
+            self._env = {**self.s3.env, **self.mlflow.env, **patience, "OMP_NUM_THREADS": "1"}
+            self.start_head()
+            for name in WORKERS:
+                self.start_worker(name)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def start_head(self) -> None:
+        self.nodes.start_head(redis=(self.redis.url, self.redis.env["REDIS_PASSWORD"]), env=self._env)
+
+    def start_worker(self, name: str) -> None:
+        self.nodes.start_worker(name, cpus=1, env=self._env)
+
+    def processes(self, command: str) -> list[psutil.Process]:
+        """Those of all nodes with this text in their command line."""
+        found = []
+        for name in (HEAD, *WORKERS):
+            with contextlib.suppress(psutil.NoSuchProcess, KeyError):
+                found += self.nodes.processes(name, command)
+        return found
+
+    def digests(self, storage: str) -> dict[str, str]:
+        """What a run left, but for notes of when and where: each file with the digest of its content."""
+        import boto3
+
+        client = boto3.client(
+            "s3",
+            endpoint_url=self.s3.env["AWS_ENDPOINT_URL"],
+            aws_access_key_id=self.s3.env["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=self.s3.env["AWS_SECRET_ACCESS_KEY"],
+            region_name=self.s3.env["AWS_DEFAULT_REGION"],
+        )
+        pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"{storage}/")
+        names = [item["Key"] for page in pages for item in page.get("Contents", [])]
+        kept = [n for n in names if n.endswith((".safetensors", ".parquet", "vocabulary.txt"))]
+        read = lambda name: client.get_object(Bucket=BUCKET, Key=name)["Body"].read()  # noqa: E731
+        return {name.removeprefix(f"{storage}/"): hashlib.sha256(read(name)).hexdigest() for name in kept}
+
+
+class Submitted:
+    """`babelray submit` of the small run, followed; given again, it is the same run."""
+
+    def __init__(self, whole: Whole, storage: str) -> None:
+        self.lines: list[str] = []
+        self.heard = time.monotonic()
+        """When the last line came."""
+        command = [sys.executable, "-m", "babelray.cli", "submit", *RUN, f"storage=s3://{BUCKET}/{storage}"]
+        environment = {**os.environ, **whole.nodes.env, "PYTHONPATH": str(ROOT / "platform")}
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.lines.append(line.rstrip())
+            self.heard = time.monotonic()
+
+    @property
+    def code(self) -> int | None:
+        return self._process.poll()
+
+    @property
+    def stage(self) -> str:
+        """The stage that the last line of progress speaks of."""
+        found = (match[1] for line in reversed(self.lines) if (match := STAGE.match(line)))
+        return next(found, "start")
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait(timeout=30)
+
+
+def _kill(processes: list[psutil.Process], what: str) -> str:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    return f"kill -9 of {what}" if processes else ""
+
+
+def one_train_worker(whole: Whole, chance: random.Random) -> str:
+    return _kill(_some(whole.processes("RayTrainWorker"), chance), "a train worker")
+
+
+def all_train_workers(whole: Whole, chance: random.Random) -> str:
+    return _kill(whole.processes("RayTrainWorker"), "all train workers")
+
+
+def one_task(whole: Whole, chance: random.Random) -> str:
+    return _kill(_some(whole.processes("ray::_guarded"), chance), "a task's worker")
+
+
+def driver(whole: Whole, chance: random.Random) -> str:
+    return _kill(whole.processes("jobs/run.py"), "the driver")
+
+
+def node(whole: Whole, chance: random.Random) -> str:
+    name = chance.choice(WORKERS)
+    whole.nodes.kill(name)
+    time.sleep(chance.uniform(0, 20))
+    whole.start_worker(name)
+    return "kill -9 of a node, which came back"
+
+
+def head(whole: Whole, chance: random.Random) -> str:
+    whole.nodes.kill(HEAD)
+    time.sleep(chance.uniform(0, 10))
+    whole.start_head()
+    return "kill -9 of the head, which came back"
+
+
+def tracking_server(whole: Whole, chance: random.Random) -> str:
+    whole.mlflow.kill()
+    time.sleep(chance.uniform(0, 20))
+    whole.mlflow.start()
+    return "kill -9 of the tracking server, which came back"
+
+
+def s3_server(whole: Whole, chance: random.Random) -> str:
+    whole.s3.kill()
+    time.sleep(chance.uniform(0, 10))
+    whole.s3.start()
+    return "kill -9 of the S3 server, which came back"
+
+
+def stopped_worker(whole: Whole, chance: random.Random) -> str:
+    victims = _some(whole.processes("RayTrainWorker") or whole.processes("ray::_guarded"), chance)
+    for process in victims:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.send_signal(signal.SIGSTOP)
+    time.sleep(60 if victims else 0)
+    for process in victims:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.send_signal(signal.SIGCONT)
+    return "a worker stopped for a minute (SIGSTOP)" if victims else ""
+
+
+def partition(whole: Whole, chance: random.Random) -> str:
+    name = chance.choice(WORKERS)
+    seconds = chance.choice([3, 40])
+    whole.nodes.link(name, up=False)
+    time.sleep(seconds)
+    whole.nodes.link(name, up=True)
+    if seconds > 10 and not _back(whole, name):  # the head has given it up, and a raylet that is given up ends
+        whole.nodes.kill(name)
+        whole.start_worker(name)
+    return f"a node cut off for {seconds} s"
+
+
+def _back(whole: Whole, name: str, patience: float = 20) -> bool:
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        if name in whole.nodes.alive():
+            return True
+        time.sleep(1)
+    return False
+
+
+def _some(processes: list[Any], chance: random.Random) -> list[Any]:
+    return [chance.choice(processes)] if processes else []
+
+
+FAULTS: tuple[Fault, ...] = (
+    one_train_worker,
+    all_train_workers,
+    one_task,
+    driver,
+    node,
+    head,
+    tracking_server,
+    s3_server,
+    stopped_worker,
+    partition,
+)
