@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -237,3 +238,27 @@ def test_credentials_in_a_uri_are_refused_and_not_repeated() -> None:
     with pytest.raises(StorageError) as caught:
         Place.parse("s3://key:topsecret@bucket/x")
     assert "topsecret" not in str(caught.value)
+
+
+LISTENERS = """
+import psutil
+from babelray import cluster
+
+with cluster.session():
+    everyone = {process.pid for process in psutil.Process().children(recursive=True)}
+    for connection in psutil.net_connections("inet"):
+        if connection.status == psutil.CONN_LISTEN and connection.pid in everyone:
+            print(connection.laddr.ip)
+"""
+
+
+def test_a_ray_that_is_started_here_is_for_this_machine_only(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    environment |= {"PYTHONPATH": str(ROOT / "platform"), "HOME": str(tmp_path)}
+    process = subprocess.run(
+        [sys.executable, "-c", LISTENERS], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert process.returncode == 0, process.stderr
+    addresses = process.stdout.split()
+    assert len(addresses) > 3
+    assert {address.removeprefix("::ffff:") for address in addresses} == {"127.0.0.1"}

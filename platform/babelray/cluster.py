@@ -19,6 +19,7 @@ Event = dict[str, Any]
 
 def connect() -> None:
     """Join the cluster that RAY_ADDRESS names; without it, start Ray on this machine only."""
+    _keep_local()
     import ray
 
     if ray.is_initialized():
@@ -54,6 +55,12 @@ DEFAULTS = {
     "RAY_DEDUP_LOGS": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
 }
+
+
+def _keep_local() -> None:
+    """A Ray that is started here listens on 127.0.0.1 only; Ray reads that when it is imported."""
+    if os.environ.get("RAY_ADDRESS", "local") in ("", "local"):
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # of any system, in spite of its name
 
 
 def _set_defaults() -> None:
@@ -103,6 +110,7 @@ def disconnect() -> None:
 @contextlib.contextmanager
 def session() -> Iterator[None]:
     """Connected for the length of the block; a session within another leaves the connection as it was."""
+    _keep_local()
     import ray
 
     if ray.is_initialized():

@@ -43,7 +43,7 @@ def register(client: Any, name: str, alias: str, place: Place, key: str, run_id:
 def registered(client: Any, name: str, key: str) -> str | None:
     """The version that holds the encoder with this fingerprint."""
     found = client.search_model_versions(f"name = '{name}'")
-    return next((version.version for version in found if version.tags.get(TAG) == key), None)
+    return next((str(version.version) for version in found if version.tags.get(TAG) == key), None)
 
 
 def alias_of(client: Any, name: str, version: str, alias: str) -> bool:
