@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-STORAGE = f"storage={os.environ['SCRATCH']}/runs"
+STORAGE = f"storage={os.environ.get('SCRATCH')}/runs"
 RECIPE = ["jobs/recipes/quickstart.yaml", STORAGE, "languages=[en, sw]"]
 
 
