@@ -35,6 +35,7 @@ transport = typer.Typer(help="Look at the transport from a sentence to its trans
 app.add_typer(transport, name="transport")
 console = Console()
 errors = Console(stderr=True)
+INTERRUPTED = 130
 
 RecipePath = Annotated[str, typer.Argument(metavar="RECIPE", help="A YAML file, such as jobs/recipes/quickstart.yaml.")]
 Overrides = Annotated[
@@ -348,7 +349,7 @@ def submit(
     if detach:
         console.print(f"Follow it: {command} --follow {follow}", soft_wrap=True, highlight=False)
         return
-    raise typer.Exit(jobs.attend(client, str(follow), where, console, command))
+    sys.exit(jobs.attend(client, str(follow), where, console, command))
 
 
 def _run(path: str, overrides: list[str] | None, until: str | None, dry_run: bool, force: str | None) -> None:
@@ -636,7 +637,10 @@ def dashboard(
 def main() -> None:
     """Run the command; errors meant for the user are shown without a traceback."""
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        code = app(standalone_mode=False) or 0
+        if code == INTERRUPTED:  # what typer makes of Ctrl-C
+            errors.print("stopped; the same command goes on from here")
+        sys.exit(code)
     except BabelrayError as error:
         if os.environ.get("BABELRAY_DEBUG"):
             raise
@@ -644,9 +648,6 @@ def main() -> None:
         if error.remedy:
             errors.print(f"       {_escape(error.remedy)}", highlight=False, soft_wrap=True)
         sys.exit(2)
-    except (KeyboardInterrupt, typer.Abort):
-        errors.print("stopped; the same command goes on from here")
-        sys.exit(130)
     except Exception as error:
         # What the command-line parser has to say; anything else is a defect and stays loud.
         if not (hasattr(error, "show") and hasattr(error, "exit_code")):

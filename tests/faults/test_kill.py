@@ -8,6 +8,7 @@ import contextlib
 import os
 import random
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -133,6 +134,20 @@ def test_a_killed_driver_goes_on_when_started_again(recipe_file, tmp_path: Path,
         command.kill_all(process)
     output = finish(start(recipe_file(), storage))
     assert "align     complete, kept" in output
+    assert same(weights(storage), expected)
+
+
+def test_ctrl_c_in_training_is_said_and_the_same_command_goes_on(recipe_file, tmp_path: Path, prepared) -> None:
+    before, expected = prepared
+    storage = tmp_path / "runs"
+    shutil.copytree(before, storage)
+    process = start(recipe_file(), storage)
+    wait_for(process, lambda: list(storage.glob(CHECKPOINTS)))
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 130, output
+    assert "stopped; the same command goes on from here" in output
+    finish(start(recipe_file(), storage))
     assert same(weights(storage), expected)
 
 

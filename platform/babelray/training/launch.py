@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import tempfile
 import threading
 import time
@@ -158,7 +159,8 @@ def run_workers(
             ),
         )
         try:
-            result = trainer.fit()
+            with _interruptible():
+                result = trainer.fit()
         except TrainingFailedError as error:
             if errors:
                 raise errors[0] from None
@@ -169,6 +171,21 @@ def run_workers(
     if errors:
         raise errors[0]
     return result.best_checkpoints or []
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C is KeyboardInterrupt here and afterwards: Ray Train takes the signal, keeps it, and exits with 0."""
+    if threading.current_thread() is not threading.main_thread():  # as in a sweep; Ray Train leaves that alone
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    except SystemExit:
+        raise KeyboardInterrupt from None
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _joined(where: Mapping[int, tuple[float, float]], unit: str) -> tuple[float, float]:
