@@ -82,6 +82,13 @@ class Page:
             assert time.monotonic() < deadline, f"{missing} is not in the page:\n{text[:3000]}"
             await asyncio.sleep(0.5)
 
+    async def until(self, script: str, expected: set[str], patience: float = 120) -> None:
+        """Wait until a script that gives a list has all that is expected in it."""
+        deadline = time.monotonic() + patience
+        while not expected <= set(found := await self.run(script) or []):
+            assert time.monotonic() < deadline, f"{expected} is not in {found}"
+            await asyncio.sleep(0.5)
+
     async def picture(self, path: Path) -> None:
         await asyncio.sleep(1.5)  # what moves comes to rest
         found = await self.call("Page.captureScreenshot", format="png")

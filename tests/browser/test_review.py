@@ -81,18 +81,13 @@ async def walk(server: servers.Server, experiment: str, runs: list[str], folder:
         await page.open(f"{server.url}/#/experiments/{experiment}/runs", "review", "Run Name")
         await page.picture(pictures / "2-runs.png")
         await page.open(f"{server.url}/#/experiments/{experiment}/runs/{runs[0]}", "retrieval/after", "Child runs")
-        text = await page.wait("corpus", "encoder")
-        assert "Finished" in text
+        await page.until("[...document.querySelectorAll('a')].map(a => a.innerText.trim())", {"corpus", "encoder"})
+        assert "Finished" in await page.wait("Finished")
         await page.picture(pictures / "3-nested.png")
         chosen = urllib.parse.urlencode({"runs": json.dumps(runs), "experiments": json.dumps([experiment])})
         await page.open(f"{server.url}/#/compare-runs?{chosen}", "Comparing 2 Runs from 1 Experiment", "pretrain.steps")
         await page.picture(pictures / "4-compare.png")
         await page.open(f"{server.url}/#/experiments/{experiment}/runs/{runs[0]}/artifacts/report.html", "report.html")
-        for _ in range(120):
-            frame = await page.run("document.querySelector('iframe') !== null")
-            if frame:
-                break
-            await asyncio.sleep(0.5)
-        assert frame, "the report is shown in the page"
+        await page.until("[...document.querySelectorAll('iframe')].map(f => f.tagName)", {"IFRAME"})
         await page.picture(pictures / "5-report.png")
         assert not page.failures
