@@ -12,11 +12,11 @@ import psutil
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
+def start(*arguments: str, **env: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "babelray.cli", *arguments],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "platform")},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "platform"), **env},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from babelray.config import Config, operational
-from babelray.errors import RecipeError
+from babelray.errors import RecipeError, StorageError
 from babelray.lexicon.word_alignment import links_file
 from babelray.objectives.contrastive import ContrastiveConfig
 from babelray.objectives.word_l2 import WordL2Config
@@ -184,7 +185,8 @@ class Curves:
     def add(self, step: int, values: dict[str, float]) -> None:
         whole = {name: value for name, value in values.items() if not name.startswith("language/")}
         self.steps.setdefault(step, {}).update(whole)
-        self.save()
+        with contextlib.suppress(StorageError):  # what cannot be written now is written later, at the end at the latest
+            self.save()
 
     def save(self) -> None:
         self.place.write_json([{"step": step, "values": self.steps[step]} for step in sorted(self.steps)])

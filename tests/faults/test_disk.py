@@ -1,0 +1,95 @@
+"""A full disk: said, and nothing half-written; when there is room again, the same command ends with the same bytes."""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import command
+
+STAGES = ["corpus", "encoder", "extract", "align", "pretrain", "report"]
+SMALL = [
+    "languages=[en, de]",
+    "encoder.scratch.training.steps=2",
+    "extract.block_sentences=8",
+    "pretrain.steps=20",
+    "pretrain.checkpoint_every=5",
+]
+pytestmark = [
+    pytest.mark.fault,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mount"), reason="a small disk is mounted by root"),
+]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of its own, with room for the run and not for much more."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96m", "babelray", str(folder)], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill(disk: Path) -> None:
+    """Take every byte that is left, and those that are given back meanwhile."""
+    with (disk / "filler").open("ab", buffering=0) as filler, contextlib.suppress(OSError):
+        while True:
+            filler.write(bytes(4096))
+
+
+def left(storage: Path) -> dict[str, str]:
+    """What a run left, but for notes of when and where."""
+    kept = [p for p in storage.rglob("*") if p.suffix in (".safetensors", ".parquet") or p.name == "vocabulary.txt"]
+    return {str(p.relative_to(storage)): hashlib.sha256(p.read_bytes()).hexdigest() for p in kept}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
+    """What a run leaves that nothing happens to; empty until there was one."""
+    return {}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_full_disk_is_said_and_costs_nothing_that_was_done(
+    recipe_file: Callable[..., Path], tmp_path: Path, disk: Path, stage: str, undisturbed: dict[str, dict[str, str]]
+) -> None:
+    run = [str(recipe_file()), *SMALL]
+    if not undisturbed:
+        process = command.start("run", *run, f"storage={tmp_path}/calm")
+        output, _ = process.communicate(timeout=600)
+        assert process.returncode == 0, output
+        undisturbed["it left"] = left(tmp_path / "calm")
+    storage = disk / "runs"
+    process = command.start("run", *run, f"storage={storage}")
+    while not list(storage.glob(f"{stage}/*.partial")):
+        assert process.poll() is None, "it ended before the disk was full"
+        time.sleep(0.02)
+    done = left(storage)
+    while process.poll() is None:
+        fill(disk)
+        time.sleep(0.1)
+    output, _ = process.communicate(timeout=60)
+    print(f"{stage}: the disk was full, exit code {process.returncode}:", *output.splitlines()[-2:], sep="\n")
+    assert process.returncode == 2, output
+    assert "no space left on the device" in output
+    assert "Traceback" not in output
+    assert not list(storage.glob(f"{stage}/*/manifest.json")), "what is not whole has no manifest"
+    (disk / "filler").unlink()
+    process = command.start("run", *run, f"storage={storage}")
+    output, _ = process.communicate(timeout=600)
+    assert process.returncode == 0, output
+    for earlier in STAGES[: STAGES.index(stage)]:
+        assert f"{earlier:<9} complete, kept" in output
+    found = left(storage)
+    assert found == undisturbed["it left"]
+    assert done.items() <= found.items()
