@@ -6,11 +6,13 @@ version is the folder that `save_pretrained` left.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +62,7 @@ def resolved(path: str, uri: str) -> str:
     named = _ALIAS.fullmatch(path)
     if named is None:
         raise DataError(f"cannot understand {path!r}", "Write models:/NAME@ALIAS or models:/NAME/VERSION.")
-    with _Explained(path):
+    with _explained(path):
         version = _client(uri).get_model_version_by_alias(*named.groups()).version
     return f"{SCHEME}{named[1]}/{version}"
 
@@ -77,7 +79,7 @@ def fetched(path: str, uri: str) -> str:
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = tempfile.mkdtemp(prefix=f".{version}-", dir=folder.parent)
     try:
-        with _Explained(path):
+        with _explained(path):
             _download(_client(uri), uri, name, version, temporary)
         if not folder.is_dir():
             Path(temporary).rename(folder)
@@ -97,30 +99,26 @@ def _download(client: Any, uri: str, name: str, version: str, folder: str) -> No
 
     source = client.get_model_version_download_uri(name, version)
     download_artifacts(artifact_uri=source, dst_path=folder, tracking_uri=uri)
-    (inner,) = Path(folder).iterdir() if not (Path(folder) / "config.json").exists() else (Path(folder),)
-    for file in inner.iterdir() if inner != Path(folder) else ():
-        file.rename(Path(folder) / file.name)
-    if inner != Path(folder):
+    if not (Path(folder) / "config.json").exists():
+        (inner,) = Path(folder).iterdir()  # MLflow may keep the last part of the source's path
+        for file in inner.iterdir():
+            file.rename(Path(folder) / file.name)
         inner.rmdir()
 
 
-class _Explained:
+@contextlib.contextmanager
+def _explained(path: str) -> Iterator[None]:
     """Say plainly that a version cannot be had."""
+    from babelray.tracking.sender import reason
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if not isinstance(error, Exception) or isinstance(error, DataError):
-            return
-        from babelray.tracking.sender import reason
-
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:
         status = getattr(error, "get_http_status_code", lambda: 0)()
         problem = "there is no such model, version or alias" if status in (400, 404) else reason(error)
         raise DataError(
-            f"cannot fetch {self.path}: {problem}",
+            f"cannot fetch {path}: {problem}",
             "Check the name and MLFLOW_TRACKING_URI; the MLflow dashboard lists what is registered.",
         ) from error
