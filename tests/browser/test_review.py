@@ -28,6 +28,7 @@ from walk import browser
 MISSING = "no chromium: tests/browser/install.sh installs it" if shutil.which("chromium") is None else ""
 REASON = MISSING or servers.available("postgres") or servers.available("mlflow")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(REASON), reason=REASON)]
+MLM = [{"kind": "mlm", "batch_size": 4}]
 
 
 def track(recipe_file: Any, seed: int, folder: Path) -> None:
@@ -43,9 +44,6 @@ def track(recipe_file: Any, seed: int, folder: Path) -> None:
     tracker.metrics({"retrieval/after": 0.4 + seed / 10, "retrieval/before": 0.1})
     tracker.file(report)
     tracker.end("FINISHED")
-
-
-MLM = [{"kind": "mlm", "batch_size": 4}]
 
 
 def test_a_reviewers_walk(recipe_file: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +66,6 @@ def test_a_reviewers_walk(recipe_file: Any, tmp_path: Path, monkeypatch: pytest.
 
 
 async def walk(server: servers.Server, experiment: str, runs: list[str], folder: Path, pictures: Path) -> None:
-
     user, password = server.env["MLFLOW_TRACKING_USERNAME"], server.env["MLFLOW_TRACKING_PASSWORD"]
     async with browser(folder, user, "not the password") as page:
         await page.open(f"{server.url}/", "not authenticated", patience=60)

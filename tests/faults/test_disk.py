@@ -49,7 +49,7 @@ def fill(disk: Path) -> None:
 
 def left(storage: Path) -> dict[str, str]:
     """What a run left, but for notes of when and where."""
-    kept = [p for p in storage.rglob("*") if p.suffix in (".safetensors", ".parquet") or p.name == "vocabulary.txt"]
+    kept = [p for p in storage.rglob("*") if p.suffix in (".safetensors", ".parquet") or p.name == "vocabulary.tsv"]
     return {str(p.relative_to(storage)): hashlib.sha256(p.read_bytes()).hexdigest() for p in kept}
 
 

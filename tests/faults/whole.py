@@ -110,7 +110,7 @@ class Whole:
         )
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"{storage}/")
         names = [item["Key"] for page in pages for item in page.get("Contents", [])]
-        kept = [n for n in names if n.endswith((".safetensors", ".parquet", "vocabulary.txt"))]
+        kept = [n for n in names if n.endswith((".safetensors", ".parquet", "vocabulary.tsv"))]
         read = lambda name: client.get_object(Bucket=BUCKET, Key=name)["Body"].read()  # noqa: E731
         return {name.removeprefix(f"{storage}/"): hashlib.sha256(read(name)).hexdigest() for name in kept}
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -10,7 +11,8 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 from babelray.errors import DataError
 from babelray.objectives.labelled import Example
 from babelray.stitching.build import Target, source_embeddings, target_embeddings
-from babelray.stitching.config import SystemConfig
+from babelray.stitching.config import SystemConfig, Weighting
+from babelray.stitching.relative import relative
 from babelray.stitching.swap import only_used, swap_embeddings
 from babelray.vectors.word_vectors import WordVectors
 from stitching_language import SourceLanguage, turn
@@ -157,3 +159,13 @@ def test_training_needs_only_the_embeddings_that_its_texts_use(
 def test_special_words_of_the_vectors_are_left_out(language: SourceLanguage) -> None:
     vectors = WordVectors(["[SEP]", "zwei"], torch.ones(2, 16), [2, 1])
     assert Target.of(vectors, language.source, []).words.words == ["zwei"]
+
+
+def test_systems_that_do_the_same_are_the_same() -> None:
+    assert SystemConfig(k=50, temperature=0.1) == SystemConfig(k=50)
+    assert SystemConfig(k=1, weighting="softmax", temperature=0.1) == SystemConfig(k=1)
+    assert SystemConfig(k=50, weighting="softmax", temperature=0.1).temperature == 0.1
+    assert SystemConfig(method="wechsel", temperature=0.3).sharpness == 0.3
+    words_NE, anchors_AE = torch.randn(7, 3), torch.randn(4, 3)
+    all_alike = [relative(words_NE, anchors_AE, torch.eye(4), 1, weights, 0.1) for weights in get_args(Weighting)]
+    assert all(torch.allclose(found_ND, all_alike[0], atol=1e-6) for found_ND in all_alike)

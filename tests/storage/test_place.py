@@ -51,6 +51,19 @@ def test_full_disk_for_real() -> None:
         file.flush()
 
 
+def test_what_safetensors_says_of_a_place_is_explained(tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import save_file
+
+    with (
+        pytest.raises(StorageError, match=r"cannot write .*: it is not there"),
+        Place(str(tmp_path)).local_output() as folder,
+    ):
+        save_file({"a": torch.ones(2)}, folder / "none/file.safetensors")
+    with pytest.raises(ValueError, match="of another kind"), Place(str(tmp_path)).local_output():
+        raise ValueError("of another kind (os error 99999)")
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_no_permission(tmp_path: Path) -> None:
     (tmp_path / "closed").write_text("x")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from babelray.config import Config
 from babelray.evaluation.transfer_tasks import Classification
@@ -44,9 +44,9 @@ class SystemConfig(Config):
     """Nearest anchors that a word is made of, at most as many as there are; `all`; null: the method's own, 50 for
     `relative`, 10 for `wechsel`."""
     weighting: Weighting = "standard"
-    """`relative`: how the nearest anchors are weighted: see `relative.py`."""
+    """`relative`: how the nearest anchors are weighted: see `relative.py`. One anchor has all the weight."""
     temperature: float | None = Field(None, gt=0)
-    """τ; null: the method's own, 0.1 for `wechsel` and 1 for all others."""
+    """τ; null: the method's own, 0.1 for `wechsel` and 1 for all others. Standard weights have none."""
     anchors: AnchorConfig = AnchorConfig()
     keep_source: bool = False
     """`relative`: whether the source keeps its own embeddings, and only the target's are mapped."""
@@ -57,6 +57,19 @@ class SystemConfig(Config):
     """Whether the task leaves the source's embeddings as they are, so that those of the target still fit."""
     encoder: str | None = None
     """`zero-shot`: another encoder, a name or a folder; the run's own by default."""
+
+    @field_validator("weighting")
+    @classmethod
+    def _one_anchor_has_all_the_weight(cls, value: Weighting, info: ValidationInfo) -> Weighting:
+        """Systems that do the same are the same: no work is done twice."""
+        return "standard" if info.data.get("k") == 1 else value
+
+    @field_validator("temperature")
+    @classmethod
+    def _standard_weights_have_none(cls, value: float | None, info: ValidationInfo) -> float | None:
+        """τ cancels out."""
+        relative = info.data.get("method") == "relative"
+        return None if relative and info.data.get("weighting") == "standard" else value
 
     @model_validator(mode="after")
     def _keys_fit_the_method(self) -> SystemConfig:

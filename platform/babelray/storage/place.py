@@ -281,6 +281,8 @@ _REASONS = {
     errno.ENOTDIR: ("a part of the path is a file, not a folder", "Check the path."),
     errno.EISDIR: ("it is a folder, not a file", "Name the file."),
 }
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+"""How libraries in Rust, such as safetensors, pass on what the operating system says: in words."""
 
 
 @contextlib.contextmanager
@@ -294,4 +296,10 @@ def explained(place: Place | str, verb: str) -> Iterator[None]:
         raise StorageError(f"cannot {verb} {where}: {reason}", remedy) from error
     except s3.errors() as error:
         reason, remedy = s3.explain(error)
+        raise StorageError(f"cannot {verb} {place}: {reason}", remedy) from error
+    except Exception as error:
+        said = _OS_ERROR.search(str(error))
+        if said is None or int(said[1]) not in _REASONS:
+            raise
+        reason, remedy = _REASONS[int(said[1])]
         raise StorageError(f"cannot {verb} {place}: {reason}", remedy) from error

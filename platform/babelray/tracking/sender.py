@@ -27,7 +27,7 @@ def client(uri: str) -> Any:
         "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-        "MLFLOW_LOGGING_LEVEL": "ERROR",
+        "MLFLOW_LOGGING_LEVEL": "CRITICAL",
         "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     }
     for name, value in defaults.items():
@@ -35,7 +35,7 @@ def client(uri: str) -> Any:
     import logging
 
     logging.getLogger("alembic").setLevel(logging.WARNING)
-    logging.getLogger("mlflow").setLevel(logging.ERROR)
+    logging.getLogger("mlflow").setLevel(logging.CRITICAL)  # what it would log, it raises too
     import mlflow
 
     if uri.startswith("sqlite:///"):
