@@ -65,6 +65,7 @@ class Worker:
         import ray.train
         from ray.train import CheckpointUploadMode
 
+        from babelray.storage.place import explained
         from babelray.training.checkpoint import write
 
         self.wait_for_checkpoints()
@@ -73,8 +74,9 @@ class Worker:
 
         def store(checkpoint: Any, name: str) -> Any:
             try:
-                write(Path(checkpoint.path), self.rank, tensors, state)
-                return storage.persist_current_checkpoint(checkpoint, name)
+                with explained(f"{storage.experiment_fs_path}/{name}", "write"):
+                    write(Path(checkpoint.path), self.rank, tensors, state)
+                    return storage.persist_current_checkpoint(checkpoint, name)
             finally:
                 done.set()
 
