@@ -50,9 +50,10 @@ def fill(disk: Path) -> None:
 
 
 def left(storage: Path) -> dict[str, str]:
-    """What a run left, but for notes of when and where."""
-    kept = [p for p in storage.rglob("*") if p.suffix in (".safetensors", ".parquet") or p.name == "vocabulary.tsv"]
-    return {str(p.relative_to(storage)): hashlib.sha256(p.read_bytes()).hexdigest() for p in kept}
+    """What a run left and completed, but for notes of when and where."""
+    files = {str(p.relative_to(storage)): p for p in storage.rglob("*.*") if ".partial" not in str(p)}
+    kept = {name: p for name, p in files.items() if p.suffix in (".safetensors", ".parquet", ".tsv")}
+    return {name: hashlib.sha256(p.read_bytes()).hexdigest() for name, p in kept.items()}
 
 
 @pytest.fixture(scope="module")
