@@ -29,10 +29,10 @@ ABOUT = {
 
 def test_means_over_seeds_with_the_best_of_each_column_marked() -> None:
     head, logistic, squares, relative = table(SCORES)
-    assert head == ["", "de", "zh", "mean", "en"]
-    assert logistic == ["logistic", "50.0", "**60.0**", "**55.0**", "–"]
-    assert squares == ["squares", "30.0", "10.0", "20.0 ± 7.1", "80.0"]
-    assert relative == ["relative", "**70.0**", "30.0", "50.0 ± 14.1", "80.0"]
+    assert head == ["", "mean", "de", "zh", "en"]
+    assert logistic == ["logistic", "**55.0**", "50.0", "**60.0**", "–"]
+    assert squares == ["squares", "20.0 ± 7.1", "30.0", "10.0", "80.0"]
+    assert relative == ["relative", "50.0 ± 14.1", "**70.0**", "30.0", "80.0"]
     assert SCORES.means() == pytest.approx({"logistic": 0.55, "squares": 0.2, "relative": 0.5})
 
 

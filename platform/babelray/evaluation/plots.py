@@ -119,15 +119,18 @@ def curves(rows: Sequence[Mapping[str, Any]], title: str) -> str:
 
 def with_spread(values: Mapping[str, Sequence[float]], start: float | None, title: str) -> str:
     """A bar for each variant, in per cent: the mean over seeds, each seed as a dot, and where all of them started."""
-    figure, (axes,) = _figure(max(4.0, 1.1 * len(values) + 1.5), 3.0)
+    figure, (axes,) = _figure(6.5, 0.32 * len(values) + 0.9)
     for place, (seeds, colour) in enumerate(zip(values.values(), itertools.cycle(LINES), strict=False)):
-        axes.bar(place, 100 * fmean(seeds), width=0.6, color=colour, alpha=0.55)
-        axes.scatter([place] * len(seeds), [100 * value for value in seeds], color=colour, s=18, zorder=3)
+        axes.barh(place, 100 * fmean(seeds), height=0.65, color=colour, alpha=0.55)
+        axes.scatter([100 * value for value in seeds], [place] * len(seeds), color=colour, s=14, zorder=3)
     if start is not None:
-        axes.axhline(100 * start, color=BEFORE, linewidth=1.2, linestyle="--", label="before training")
-        axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, 1.15))
-    axes.set_xticks(range(len(values)), values, rotation=15)
-    axes.set_ylabel("%")
+        axes.axvline(100 * start, color=BEFORE, linewidth=1.2, linestyle="--", label="before training")
+        axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1))
+    axes.set_yticks(range(len(values)), values)
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    axes.grid(axis="x", alpha=0.25)
+    axes.set_xlabel("%")
     told = "; ".join(f"{name} {100 * fmean(seeds):.1f}" for name, seeds in values.items())
     return _svg(figure, f"{title}, per cent, mean over seeds. {told}.")
 

@@ -57,16 +57,16 @@ class Scores:
 
 
 def table(scores: Scores) -> list[list[str]]:
-    """A header and a line for each system: macro F1 in per cent, by language, their mean, and that in the hub."""
+    """A header and a line for each system: macro F1 in per cent, the mean, by language, and that in the hub."""
     codes, means = scores.codes, scores.means()
     columns = {code: {name: fmean(own[code]["macro_f1"]) for name, own in scores.by_system.items()} for code in codes}
-    lines = [["", *codes, "mean", scores.hub]]
+    lines = [["", "mean", *codes, scores.hub]]
     for name, own in scores.by_system.items():
         cells = [_marked(columns[code][name], columns[code]) for code in codes]
         mean = shown(scores.by_seed(name))
         in_hub = [value for row in own.values() for value in row["in_hub"]]
         mean = f"**{mean}**" if means[name] == max(means.values()) else mean
-        lines.append([name, *cells, mean, f"{100 * fmean(in_hub):.1f}" if in_hub else "–"])
+        lines.append([name, mean, *cells, f"{100 * fmean(in_hub):.1f}" if in_hub else "–"])
     return lines
 
 
