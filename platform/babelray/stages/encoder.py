@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from babelray.recipe import Recipe
 
+WHOLE = "whole"
+"""A file that says that all the others of its folder are there."""
+
 
 class Settings(Config):
     languages: list[str]
@@ -98,7 +101,7 @@ def _make(settings: Settings, corpus: Place, start: Place) -> None:
 
     scratch = settings.encoder.scratch
     assert scratch is not None
-    if (start / "config.json").exists():
+    if (start / WHOLE).exists():
         return
     pairs = {code: _pairs(settings, corpus, code) for code in settings.languages}
     texts = _sample(settings, corpus, pairs)
@@ -112,6 +115,7 @@ def _make(settings: Settings, corpus: Place, start: Place) -> None:
     with start.local_output() as folder:
         tokenizer.save_pretrained(folder)
         model.save_pretrained(folder)
+    (start / WHOLE).write_text("")
 
 
 def _pairs(settings: Settings, corpus: Place, code: str) -> list[tuple[str, str]]:

@@ -198,7 +198,12 @@ def _joined(where: Mapping[int, tuple[float, float]], unit: str) -> tuple[float,
 
 
 def _last_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    r"""What went wrong, at the end of a traceback; a remedy that follows is indented.
+
+    >>> _last_line(RuntimeError("Traceback:\n  in train\nStorageError: cannot write\n  Free some space."))
+    'StorageError: cannot write'
+    """
+    lines = [line.rstrip() for line in str(error).splitlines() if line.strip() and not line.startswith(" ")]
     return lines[-1][:300] if lines else type(error).__name__
 
 
