@@ -24,6 +24,13 @@ def start(*arguments: str, **env: str) -> subprocess.Popen[str]:
     )
 
 
+def finish(process: subprocess.Popen[str]) -> str:
+    """Wait until it has ended well; returns what it said."""
+    output, _ = process.communicate(timeout=600)
+    assert process.returncode == 0, output
+    return output
+
+
 def kill(processes: list[psutil.Process]) -> None:
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):

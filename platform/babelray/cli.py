@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from babelray import __version__
-from babelray.errors import BabelrayError
+from babelray.errors import INTERRUPTED, BabelrayError
 from babelray.evaluation.task import TaskName
 from babelray.mapping.methods import Method
 
@@ -35,7 +35,6 @@ transport = typer.Typer(help="Look at the transport from a sentence to its trans
 app.add_typer(transport, name="transport")
 console = Console()
 errors = Console(stderr=True)
-INTERRUPTED = 130
 
 RecipePath = Annotated[str, typer.Argument(metavar="RECIPE", help="A YAML file, such as jobs/recipes/quickstart.yaml.")]
 Overrides = Annotated[

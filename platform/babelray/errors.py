@@ -6,6 +6,9 @@ traceback and exits with code 2; anything else that escapes is a defect of Babel
 
 from __future__ import annotations
 
+INTERRUPTED = 130
+"""The exit code of a command that Ctrl-C has stopped."""
+
 
 class BabelrayError(Exception):
     """Root of every error that Babelray raises on purpose.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from babelray.errors import ClusterError, RecipeError
+from babelray.errors import INTERRUPTED, ClusterError, RecipeError
 from babelray.nodes import code_digest
 from babelray.upload import Files, check_size, files_to_send, largest, megabytes
 
@@ -41,7 +41,6 @@ PAUSE = 0.3
 """Seconds before a stream that ended while the job did not is taken up again."""
 PATIENCE = 900.0
 """Seconds without an answer after which a cluster is given up."""
-INTERRUPTED = 130
 
 
 @dataclass(frozen=True)

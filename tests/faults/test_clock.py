@@ -23,9 +23,7 @@ pytestmark = [
 
 def test_a_clock_that_jumps(recipe_file: Callable[..., Path], tmp_path: Path) -> None:
     run = [str(recipe_file()), *SMALL]
-    process = command.start("run", *run, f"storage={tmp_path}/calm")
-    output, _ = process.communicate(timeout=600)
-    assert process.returncode == 0, output
+    command.finish(command.start("run", *run, f"storage={tmp_path}/calm"))
     clock = tmp_path / "clock"
     clock.write_text("+0")
     process = command.start(
@@ -44,8 +42,7 @@ def test_a_clock_that_jumps(recipe_file: Callable[..., Path], tmp_path: Path) ->
             break
         clock.write_text(offset)
         jumps += 1
-    output, _ = process.communicate(timeout=600)
-    print(f"the clock jumped {jumps} times; exit code {process.returncode}")
-    assert process.returncode == 0, output
+    command.finish(process)
+    print(f"the clock jumped {jumps} times")
     assert jumps > 3
     assert left(tmp_path / "jumping") == left(tmp_path / "calm")

@@ -57,7 +57,7 @@ def left(storage: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
+def undisturbed() -> dict[str, dict[str, str]]:
     """What a run leaves that nothing happens to; empty until there was one."""
     return {}
 
@@ -68,9 +68,7 @@ def test_a_full_disk_is_said_and_costs_nothing_that_was_done(
 ) -> None:
     run = [str(recipe_file()), *SMALL]
     if not undisturbed:
-        process = command.start("run", *run, f"storage={tmp_path}/calm")
-        output, _ = process.communicate(timeout=600)
-        assert process.returncode == 0, output
+        command.finish(command.start("run", *run, f"storage={tmp_path}/calm"))
         undisturbed["it left"] = left(tmp_path / "calm")
     storage = disk / "runs"
     process = command.start("run", *run, f"storage={storage}")
@@ -88,9 +86,7 @@ def test_a_full_disk_is_said_and_costs_nothing_that_was_done(
     assert "Traceback" not in output
     assert not list(storage.glob(f"{stage}/*/manifest.json")), "what is not whole has no manifest"
     (disk / "filler").unlink()
-    process = command.start("run", *run, f"storage={storage}")
-    output, _ = process.communicate(timeout=600)
-    assert process.returncode == 0, output
+    output = command.finish(command.start("run", *run, f"storage={storage}"))
     for earlier in STAGES[: STAGES.index(stage)]:
         assert f"{earlier:<9} complete, kept" in output
     found = left(storage)

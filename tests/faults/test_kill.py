@@ -19,6 +19,7 @@ import pytest
 from safetensors.torch import load_file
 
 import command
+from command import finish
 
 KILLS = int(os.environ.get("BABELRAY_KILLS", "1"))
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900 + 90 * KILLS)]
@@ -45,12 +46,6 @@ def start(
     recipe: Path, storage: Path, stage: str = "pretrain", overrides: list[str] = TRAINING
 ) -> subprocess.Popen[str]:
     return command.start(stage, str(recipe), *overrides, f"storage={storage}")
-
-
-def finish(process: subprocess.Popen[str]) -> str:
-    output, _ = process.communicate(timeout=600)
-    assert process.returncode == 0, output
-    return output
 
 
 def wait_for(process: subprocess.Popen[str], there: Callable[[], object]) -> None:

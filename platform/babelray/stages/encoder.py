@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
     from babelray.recipe import Recipe
 
-WHOLE = "whole"
-"""A file that says that all the others of its folder are there."""
-
 
 class Settings(Config):
     languages: list[str]
@@ -101,7 +98,7 @@ def _make(settings: Settings, corpus: Place, start: Place) -> None:
 
     scratch = settings.encoder.scratch
     assert scratch is not None
-    if (start / WHOLE).exists():
+    if (start / "config.json").exists():
         return
     pairs = {code: _pairs(settings, corpus, code) for code in settings.languages}
     texts = _sample(settings, corpus, pairs)
@@ -112,10 +109,11 @@ def _make(settings: Settings, corpus: Place, start: Place) -> None:
         contexts = _contexts(tokenizer, seen, pairs)
         found_VD = cooccurrence_embeddings(contexts, len(tokenizer), scratch.width, settings.seed)
         model.get_input_embeddings().weight.data.copy_(found_VD * model.config.initializer_range)
-    with start.local_output() as folder:
+    unfinished = start.parent / "unfinished"
+    with unfinished.local_output() as folder:
         tokenizer.save_pretrained(folder)
         model.save_pretrained(folder)
-    (start / WHOLE).write_text("")
+    unfinished.move_to(start, last="config.json")
 
 
 def _pairs(settings: Settings, corpus: Place, code: str) -> list[tuple[str, str]]:
