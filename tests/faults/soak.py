@@ -4,8 +4,8 @@
 
 The first run is left alone; what it leaves is what all others must leave. Then, until the time is over, run after run
 is submitted to the cluster and hurt at random moments. A run that ends with an error is given again, by the same
-command. Prints what it did, with the time until the run was heard again, and a tally. Exit code 1 if a run did not end,
-or ended otherwise.
+command. Prints what it did, and a tally with the times from the end of each fault to the next progress of the run. Exit
+code 1 if a run did not end, or ended otherwise.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,7 +38,11 @@ class Tally:
     dead: int = 0
     given_again: int = 0
     recovered: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """For each fault, the seconds from its end until the run was heard again."""
+    """For each fault, the seconds from its end until the run went on."""
+    overtaken: int = 0
+    """Faults that were followed by another before the run went on."""
+    stages: Counter[str] = field(default_factory=Counter)
+    """How often each stage was hurt."""
 
     def good(self) -> bool:
         return self.finished > 0 and not self.otherwise and not self.dead
@@ -46,10 +50,11 @@ class Tally:
     def show(self) -> None:
         for what, seconds in sorted(self.recovered.items()):
             typical, most = statistics.median(seconds), max(seconds)
-            say(f"{len(seconds):3} × {what}; heard again after {typical:.0f} s, at most {most:.0f}")
-        count = sum(map(len, self.recovered.values()))
-        say(f"{count} faults in {self.finished} runs that ended; {self.given_again} times a command was given again")
-        say(f"{self.otherwise} runs left other bytes, {self.dead} did not end")
+            say(f"{len(seconds):3} × {what}; went on after {typical:.0f} s, at most {most:.0f}")
+        say(f"{self.overtaken:3} × another fault came before the run went on")
+        say(f"{self.stages.total()} faults: " + ", ".join(f"{n} in {stage}" for stage, n in self.stages.items()))
+        say(f"runs ended: {self.finished}; commands given again: {self.given_again}")
+        say(f"runs that left other bytes: {self.otherwise}; runs that did not end: {self.dead}")
 
 
 def say(text: str) -> None:
@@ -77,8 +82,8 @@ def hurt_run(
     waiting: tuple[str, float] | None = None
     while True:
         time.sleep(0.2)
-        if waiting and run.heard > waiting[1]:
-            tally.recovered[waiting[0]].append(run.heard - waiting[1])
+        if waiting and run.progressed > waiting[1]:
+            tally.recovered[waiting[0]].append(run.progressed - waiting[1])
             waiting = None
         if run.code == 0:
             tally.finished += 1
@@ -96,6 +101,8 @@ def hurt_run(
             stage = run.stage
             if what := next_fault[1](whole, chance):
                 say(f"{stage}: {what}")
+                tally.stages[stage] += 1
+                tally.overtaken += waiting is not None
                 waiting = what, time.monotonic()
             since, next_fault = time.monotonic(), next(faults, None)
 

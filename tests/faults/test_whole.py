@@ -1,6 +1,7 @@
 """Every fault that a cluster can meet, one after the other, in runs that must end with the same bytes."""
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,26 @@ pytestmark = [pytest.mark.fault, pytest.mark.timeout(3600)]
 def test_every_fault_once(tmp_path: Path) -> None:
     chance, tally = random.Random(1), soak.Tally()
     left = list(whole.FAULTS)
+
+    def until_it_strikes(fault: whole.Fault) -> whole.Fault:
+        def strike(cluster: whole.Whole, chance: random.Random) -> str:
+            if what := fault(cluster, chance):
+                left.remove(fault)
+            return what
+
+        return strike
+
+    def faults() -> Iterator[tuple[float, whole.Fault]]:
+        while left:
+            yield chance.uniform(5, 30), until_it_strikes(chance.choice(left))
+
     with whole.Whole(tmp_path) as cluster:
         expected = soak.calm_run(cluster)
         for number in range(8):
             if not left:
                 break
             before = tally.finished
-            once = ((chance.uniform(5, 30), left.pop(0)) for _ in range(len(left)))
-            soak.hurt_run(cluster, f"run-{number}", once, chance, tally)
+            soak.hurt_run(cluster, f"run-{number}", faults(), chance, tally)
             if tally.finished > before:
                 soak.compare(cluster.digests(f"run-{number}"), expected, tally)
     tally.show()

@@ -43,6 +43,8 @@ RUN = [
     "pretrain.zero_stage=2",
 ]
 STAGE = re.compile(r"^(?:✓ )?(corpus|encoder|extract|align|pretrain|evaluate|report)\b")
+NOT_YET = re.compile(r"complete, kept|: 0/")
+"""In a line that says that nothing had to be done, or that nothing is done yet."""
 Fault = Callable[["Whole", random.Random], str]
 
 
@@ -122,6 +124,8 @@ class Submitted:
         self.lines: list[str] = []
         self.heard = time.monotonic()
         """When the last line came."""
+        self.progressed = 0.0
+        """When the last one came that says that work was done."""
         command = [sys.executable, "-m", "babelray.cli", "submit", *RUN, f"storage=s3://{BUCKET}/{storage}"]
         environment = {**os.environ, **whole.nodes.env, "PYTHONPATH": str(ROOT / "platform")}
         self._process = subprocess.Popen(
@@ -134,6 +138,8 @@ class Submitted:
         for line in self._process.stdout:
             self.lines.append(line.rstrip())
             self.heard = time.monotonic()
+            if STAGE.match(line) and not NOT_YET.search(line):
+                self.progressed = self.heard
 
     @property
     def code(self) -> int | None:
