@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import signal
 import statistics
 import sys
 import tempfile
@@ -140,6 +141,7 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     if why := available():
         sys.exit(why)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # what was started is ended
     temporary = tempfile.TemporaryDirectory(prefix="babelray-soak-", ignore_cleanup_errors=True)
     with temporary as folder, Whole(Path(folder)) as cluster:
         result = soak(cluster, arguments.minutes, arguments.seed)

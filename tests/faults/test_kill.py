@@ -5,11 +5,13 @@ show in the weights at the end.
 """
 
 import contextlib
+import json
 import os
 import random
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -73,6 +75,16 @@ def weights(storage: Path) -> dict[str, object]:
     return load_file(folder / "encoder/model.safetensors")
 
 
+def saved_steps(storage: Path) -> list[int]:
+    """Of the complete checkpoints, by Ray Train's own record of them."""
+    records = storage.glob("pretrain/*.partial/work/workers/checkpoint_manager_snapshot.json")
+    return [result["metrics"]["step"] for r in records for result in json.loads(r.read_text())["checkpoint_results"]]
+
+
+def temporary() -> set[Path]:
+    return set(Path(tempfile.gettempdir()).glob("babelray-checkpoint-*"))
+
+
 def same(found: dict[str, object], expected: dict[str, object]) -> bool:
     return found.keys() == expected.keys() and all(found[name].equal(expected[name]) for name in expected)
 
@@ -107,7 +119,7 @@ def test_killed_workers_are_replaced(recipe_file, tmp_path: Path, prepared, vict
     storage = tmp_path / "runs"
     shutil.copytree(before, storage)
     process = start(recipe_file(), storage)
-    generator, gone = random.Random(victims), set[int]()
+    generator, gone, there = random.Random(victims), set[int](), temporary()
     for _ in range(KILLS):
         at_any_moment(storage, process, generator, gone)
         workers = train_workers(process)
@@ -116,6 +128,7 @@ def test_killed_workers_are_replaced(recipe_file, tmp_path: Path, prepared, vict
         command.kill(workers[:1] if victims == "one worker" else workers)
     finish(process)
     assert same(weights(storage), expected)
+    assert temporary() <= there, "checkpoints half written by killed workers are removed"
 
 
 def test_a_killed_driver_goes_on_when_started_again(recipe_file, tmp_path: Path, prepared) -> None:
@@ -127,8 +140,11 @@ def test_a_killed_driver_goes_on_when_started_again(recipe_file, tmp_path: Path,
         process = start(recipe_file(), storage)
         at_any_moment(storage, process, generator, set())
         command.kill_all(process)
+    saved = saved_steps(storage)
     output = finish(start(recipe_file(), storage))
     assert "align     complete, kept" in output
+    assert ("resumed at" in output) == bool(saved)
+    assert not saved or f"resumed at step {max(saved)}" in output, "what is saved is not done again"
     assert same(weights(storage), expected)
 
 

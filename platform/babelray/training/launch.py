@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import shutil
 import signal
 import tempfile
 import threading
@@ -68,8 +70,10 @@ class Worker:
         from babelray.storage.place import explained
         from babelray.training.checkpoint import write
 
-        self.wait_for_checkpoints()
         storage = ray.train.get_context().get_storage()
+        if self._writing is None:
+            _remove_temporary(_prefix(storage.experiment_fs_path, self.rank))
+        self.wait_for_checkpoints()
         done = self._writing = threading.Event()
 
         def store(checkpoint: Any, name: str) -> Any:
@@ -77,10 +81,13 @@ class Worker:
                 with explained(f"{storage.experiment_fs_path}/{name}", "write"):
                     write(Path(checkpoint.path), self.rank, tensors, state)
                     return storage.persist_current_checkpoint(checkpoint, name)
+            except BaseException:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
             finally:
                 done.set()
 
-        folder = tempfile.mkdtemp(prefix="babelray-checkpoint-")
+        folder = tempfile.mkdtemp(prefix=_prefix(storage.experiment_fs_path, self.rank))
         ray.train.report(
             {"step": state["step"], **metrics},
             checkpoint=ray.train.Checkpoint.from_directory(folder),
@@ -104,6 +111,17 @@ class Worker:
             return
         with checkpoint.as_directory() as folder:
             yield folder
+
+
+def _prefix(run: str, rank: int) -> str:
+    """Of the local folders in which a worker of a run writes its part of a checkpoint."""
+    return f"babelray-checkpoint-{hashlib.sha256(run.encode()).hexdigest()[:12]}-{rank}-"
+
+
+def _remove_temporary(prefix: str) -> None:
+    """Remove what a worker that was killed in the middle of a checkpoint has left on this machine."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def run_workers(
@@ -148,11 +166,18 @@ def run_workers(
     # A cluster that scales up has no GPU until one is asked for.
     use_gpu = os.environ.get("BABELRAY_USE_GPU") == "1" or resources.get("GPU", 0) >= workers
     cpus = min(1.0, resources.get("CPU", 1) / (2 * workers))
+    # GPUs that are near each other talk faster; workers without one would take each other's cores.
+    strategy = "PACK" if use_gpu else "SPREAD"
     with cluster.mailbox(receive) as mailbox:
         trainer = TorchTrainer(
             _run,
             train_loop_config={"function": function, "mailbox": mailbox},
-            scaling_config=ScalingConfig(num_workers=workers, use_gpu=use_gpu, resources_per_worker={"CPU": cpus}),
+            scaling_config=ScalingConfig(
+                num_workers=workers,
+                use_gpu=use_gpu,
+                resources_per_worker={"CPU": cpus},
+                placement_strategy=strategy,
+            ),
             run_config=RunConfig(
                 name="workers",
                 **kept_in(storage),

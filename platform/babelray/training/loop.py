@@ -70,9 +70,10 @@ def _start(mixture: Mixture, config: TrainingConfig, checkpoint: Checkpoint | No
         return start_engine(mixture, config)
     now = {"workers": worker.count, "zero_stage": config.zero_stage, "accumulate": config.accumulate}
     then = {name: checkpoint.state[name] for name in now}
-    if then != now and worker.rank == 0:
+    if worker.rank == 0:
         changes = ", ".join(f"{name} {then[name]} → {now[name]}" for name in now if then[name] != now[name])
-        worker.say(f"resumed at step {checkpoint.state['step']} with {changes}: the same training, not the same bits")
+        other = f" with {changes}: the same training, not the same bits" if changes else ""
+        worker.say(f"resumed at step {checkpoint.state['step']}{other}")
     checkpoint.load_weights(mixture.model)
     engine = start_engine(mixture, config)
     checkpoint.load_optimizer(engine)
