@@ -42,7 +42,8 @@ RUN = [
     "pretrain.max_failures=20",
     "pretrain.zero_stage=2",
 ]
-STAGE = re.compile(r"^(?:✓ )?(corpus|encoder|extract|align|pretrain|evaluate|report)\b")
+STAGES = ["corpus", "encoder", "extract", "align", "pretrain", "evaluate", "report"]
+STAGE = re.compile(rf"^(?:✓ )?({'|'.join(STAGES)})\b")
 NOT_YET = re.compile(r"complete, kept|: 0/")
 """In a line that says that nothing had to be done, or that nothing is done yet."""
 Fault = Callable[["Whole", random.Random], str]
@@ -61,7 +62,8 @@ class Whole:
     def __init__(self, folder: Path) -> None:
         self.nodes = Nodes(folder / "nodes", "brf", "10.197.0")
         self.folder = folder
-        self._stack = contextlib.ExitStack()
+        self.stack = contextlib.ExitStack()
+        """What is ended with it."""
 
     def __enter__(self) -> Whole:
         with contextlib.ExitStack() as stack:
@@ -79,11 +81,11 @@ class Whole:
             self.start_head()
             for name in WORKERS:
                 self.start_worker(name)
-            self._stack = stack.pop_all()
+            self.stack = stack.pop_all()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._stack.close()
+        self.stack.close()
 
     def start_head(self) -> None:
         self.nodes.start_head(redis=(self.redis.url, self.redis.env["REDIS_PASSWORD"]), env=self._env)
@@ -131,6 +133,7 @@ class Submitted:
         self._process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
+        whole.stack.callback(self.end)
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
@@ -147,9 +150,11 @@ class Submitted:
 
     @property
     def stage(self) -> str:
-        """The stage that the last line of progress speaks of."""
-        found = (match[1] for line in reversed(self.lines) if (match := STAGE.match(line)))
-        return next(found, "start")
+        """That which goes on, by the last line of progress."""
+        found = ((line, match[1]) for line in reversed(self.lines) if (match := STAGE.match(line)))
+        line, stage = next(found, ("", STAGES[0]))
+        ended = line.startswith("✓") or "complete, kept" in line
+        return STAGES[min(STAGES.index(stage) + ended, len(STAGES) - 1)]
 
     def end(self) -> None:
         self._process.kill()
