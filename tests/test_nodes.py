@@ -1,4 +1,5 @@
 import platform
+import time
 from pathlib import Path
 
 import pytest
@@ -51,15 +52,27 @@ def test_a_node_that_differs_is_named(local_ray: None, monkeypatch: pytest.Monke
     assert "babelray" not in refused.value.problem
 
 
-def test_a_node_that_does_not_answer_is_named(local_ray: None, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def silent(local_ray: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes that do not answer for a minute."""
     import ray
 
     def sleep() -> None:
         import time
 
-        time.sleep(30)
+        time.sleep(60)
 
     task = ray.remote(num_cpus=0)(sleep)
     monkeypatch.setattr(ray, "remote", lambda **options: lambda function: task)
+
+
+def test_a_node_that_does_not_answer_is_named(silent: None) -> None:
     with pytest.raises(ClusterError, match="no answer in 1 s"):
         nodes.check_nodes(patience=1)
+
+
+def test_a_node_that_dies_is_not_waited_for(silent: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes, "_alive", lambda: set())
+    began = time.monotonic()
+    nodes.check_nodes(patience=40)
+    assert time.monotonic() - began < 20

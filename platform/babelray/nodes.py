@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import platform
+import time
 from importlib import metadata
 from pathlib import Path
 
@@ -51,7 +52,13 @@ def check_nodes(patience: float = PATIENCE) -> None:
         for node in ray.nodes()
         if node["Alive"]
     }
-    answered, silent = ray.wait(list(asked), num_returns=len(asked), timeout=patience)
+    deadline = time.monotonic() + patience
+    answered, silent = list[ray.ObjectRef](), list(asked)
+    while silent and time.monotonic() < deadline:
+        found, silent = ray.wait(silent, num_returns=len(silent), timeout=min(2, patience))
+        answered += found
+        alive = _alive()  # Ray may never say that a task was lost with its node
+        silent = [one for one in silent if asked[one]["NodeID"] in alive]
     mine = versions()
     wrong = []
     for answer in answered:
@@ -60,8 +67,7 @@ def check_nodes(patience: float = PATIENCE) -> None:
         except ray.exceptions.RayError as error:
             if asked[answer]["NodeID"] in _alive():
                 wrong.append(f"{_name(asked[answer])}: {str(error).strip().splitlines()[-1]}")
-    alive = _alive()
-    wrong += [f"{_name(asked[one])}: no answer in {patience:.0f} s" for one in silent if asked[one]["NodeID"] in alive]
+    wrong += [f"{_name(asked[one])}: no answer in {patience:.0f} s" for one in silent]
     if wrong:
         raise ClusterError(
             "the nodes of the cluster are not alike:\n" + "\n".join(sorted(wrong)),

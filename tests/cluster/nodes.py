@@ -144,6 +144,9 @@ class Nodes:
                     found.append(process)
         return found
 
+    def ended(self, name: str) -> bool:
+        return self._processes[name].poll() is not None
+
     def kill(self, name: str) -> None:
         """End a node and all that runs on it at once (SIGKILL)."""
         process = self._processes.pop(name)

@@ -83,6 +83,7 @@ def hurt_run(
     waiting: tuple[str, float] | None = None
     while True:
         time.sleep(0.2)
+        whole.replace_nodes()
         if waiting and run.progressed > waiting[1]:
             tally.recovered[waiting[0]].append(run.progressed - waiting[1])
             waiting = None

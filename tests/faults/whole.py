@@ -93,6 +93,12 @@ class Whole:
     def start_worker(self, name: str) -> None:
         self.nodes.start_worker(name, cpus=1, env=self._env)
 
+    def replace_nodes(self) -> None:
+        """Start workers again that have ended, as Kubernetes does: a node that the head has given up ends by itself."""
+        for name in WORKERS:
+            if self.nodes.ended(name):
+                self.start_worker(name)
+
     def processes(self, command: str) -> list[psutil.Process]:
         """Those of all nodes with this text in their command line."""
         found = []
@@ -231,19 +237,7 @@ def partition(whole: Whole, chance: random.Random) -> str:
     whole.nodes.link(name, up=False)
     time.sleep(seconds)
     whole.nodes.link(name, up=True)
-    if seconds > 10 and not _back(whole, name):  # the head has given it up, and a raylet that is given up ends
-        whole.nodes.kill(name)
-        whole.start_worker(name)
     return f"a node cut off for {seconds} s"
-
-
-def _back(whole: Whole, name: str, patience: float = 20) -> bool:
-    deadline = time.monotonic() + patience
-    while time.monotonic() < deadline:
-        if name in whole.nodes.alive():
-            return True
-        time.sleep(1)
-    return False
 
 
 def _some(processes: list[Any], chance: random.Random) -> list[Any]:
