@@ -97,7 +97,7 @@ def shown(console: Console) -> str:
 
 
 def submission(stem: str = "babelray-small-0123", code: str = "this") -> Submission:
-    return Submission(stem, "python jobs/run.py r.yaml", Path(), {"r.yaml": 10}, {}, code)
+    return Submission(stem, "python jobs/run.py r.yaml", Path(), {"r.yaml": 10}, {"env_vars": {}}, code)
 
 
 # What is sent
@@ -267,7 +267,8 @@ def test_a_recipe_that_runs_is_followed_and_one_that_ended_starts_anew(console: 
     assert cluster.submitted[0]["entrypoint_num_cpus"] > 0, "else the driver runs on the head"
     cluster.jobs["babelray-small-0123-1"].status = JobStatus.FAILED
     assert submit.submit(cluster, ours, URL, console) == "babelray-small-0123-2"
-    assert len(cluster.submitted) == 2
+    first, second = (sent["runtime_env"] for sent in cluster.submitted)
+    assert first != second, "what a node could not set up once, it does not refuse the next time"
 
 
 def test_who_was_a_moment_later_follows(console: Console) -> None:

@@ -60,18 +60,23 @@ def check_nodes(patience: float = PATIENCE) -> None:
         alive = _alive()  # Ray may never say that a task was lost with its node
         silent = [one for one in silent if asked[one]["NodeID"] in alive]
     mine = versions()
-    wrong = []
+    wrong, without = [], []
     for answer in answered:
         try:
             wrong += _differences(_name(asked[answer]), ray.get(answer), mine)
         except ray.exceptions.RayError as error:
             if asked[answer]["NodeID"] in _alive():
-                wrong.append(f"{_name(asked[answer])}: {str(error).strip().splitlines()[-1]}")
-    wrong += [f"{_name(asked[one])}: no answer in {patience:.0f} s" for one in silent]
+                without.append(f"{_name(asked[answer])}: {str(error).strip().splitlines()[-1]}")
+    without += [f"{_name(asked[one])}: no answer in {patience:.0f} s" for one in silent]
     if wrong:
         raise ClusterError(
             "the nodes of the cluster are not alike:\n" + "\n".join(sorted(wrong)),
             "Give every node the same image or environment, and start the nodes that differ anew.",
+        )
+    if without:
+        raise ClusterError(
+            "not every node of the cluster can take part:\n" + "\n".join(sorted(without)),
+            "Give the same command again; if it does not help, start these nodes anew.",
         )
 
 

@@ -230,13 +230,15 @@ def submit(client: Any, submission: Submission, address: str, console: Console) 
         running, number = _earlier(client, submission.stem)
         if running is None:
             job = f"{submission.stem}-{number}"
+            # A node that could not set up an environment refuses the very same one for ten minutes.
+            variables = submission.runtime_env["env_vars"] | {"BABELRAY_JOB": job}
             size = megabytes(sum(submission.files.values()))
             console.print(f"Uploading {submission.folder} ({size})", highlight=False, markup=False, soft_wrap=True)
             try:
                 client.submit_job(
                     entrypoint=submission.entrypoint,
                     submission_id=job,
-                    runtime_env=submission.runtime_env,
+                    runtime_env=submission.runtime_env | {"env_vars": variables},
                     metadata={"code": submission.code},
                     entrypoint_num_cpus=DRIVER_CPUS,
                 )
