@@ -150,8 +150,10 @@ class Nodes:
     def kill(self, name: str) -> None:
         """End a node and all that runs on it at once (SIGKILL)."""
         process = self._processes.pop(name)
+        everyone = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
         process.kill()  # with it goes the first process of its namespace, and with that all others
         process.wait(timeout=30)
+        psutil.wait_procs(everyone, timeout=30)
 
     def link(self, name: str, up: bool) -> None:
         """Put a node's network cable in, or pull it out."""
