@@ -36,8 +36,9 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=96m", "babelray", str(folder)]
-    if refused := subprocess.run(mount, stderr=subprocess.PIPE, text=True).stderr:
-        pytest.skip(f"a small disk cannot be mounted here: {refused}")
+    done = subprocess.run(mount, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        pytest.skip(f"a small disk cannot be mounted here: {done.stderr}")
     try:
         yield folder
     finally:

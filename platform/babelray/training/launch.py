@@ -71,8 +71,9 @@ class Worker:
         from babelray.training.checkpoint import write
 
         storage = ray.train.get_context().get_storage()
+        prefix = _prefix(storage.experiment_fs_path, self.rank)
         if self._writing is None:
-            _remove_temporary(_prefix(storage.experiment_fs_path, self.rank))
+            _remove_temporary(prefix)
         self.wait_for_checkpoints()
         done = self._writing = threading.Event()
 
@@ -87,7 +88,7 @@ class Worker:
             finally:
                 done.set()
 
-        folder = tempfile.mkdtemp(prefix=_prefix(storage.experiment_fs_path, self.rank))
+        folder = tempfile.mkdtemp(prefix=prefix)
         ray.train.report(
             {"step": state["step"], **metrics},
             checkpoint=ray.train.Checkpoint.from_directory(folder),
