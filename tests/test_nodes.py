@@ -72,7 +72,33 @@ def test_a_node_that_does_not_answer_is_named(silent: None) -> None:
 
 
 def test_a_node_that_dies_is_not_waited_for(silent: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nodes, "_alive", lambda: set())
+    alive = iter([nodes._alive()])
+    monkeypatch.setattr(nodes, "_alive", lambda: next(alive, {}))
     began = time.monotonic()
     nodes.check_nodes(patience=40)
     assert time.monotonic() - began < 20
+
+
+def test_nodes_that_come_and_go_are_said(local_ray: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    here, other = ray.nodes(), {"NodeID": "b", "Alive": True, "NodeManagerAddress": "10.0.0.2", "Resources": {"CPU": 4}}
+    cores = int(here[0]["Resources"]["CPU"])
+    seen = iter([here, [*here, other], None, [*here, {**other, "Alive": False}]])
+
+    def look() -> list[dict[str, object]]:
+        found = next(seen, here)
+        if found is None:
+            raise ray.exceptions.RayError("the head is away")
+        return found
+
+    monkeypatch.setattr(ray, "nodes", look)
+    said: list[str] = []
+    with nodes.watched(said.append, every=0.01):
+        deadline = time.monotonic() + 30
+        while len(said) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert said == [
+        f"node 10.0.0.2 has joined; cores now: {cores + 4}",
+        f"node 10.0.0.2 is lost; cores now: {cores}",
+    ]

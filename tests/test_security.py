@@ -244,11 +244,12 @@ LISTENERS = """
 import psutil
 from babelray import cluster
 
-with cluster.session():
-    everyone = {process.pid for process in psutil.Process().children(recursive=True)}
-    for connection in psutil.net_connections("inet"):
-        if connection.status == psutil.CONN_LISTEN and connection.pid in everyone:
-            print(connection.laddr.ip)
+cluster.connect()
+everyone = {process.pid for process in psutil.Process().children(recursive=True)}
+for connection in psutil.net_connections("inet"):
+    if connection.status == psutil.CONN_LISTEN and connection.pid in everyone:
+        print(connection.laddr.ip)
+cluster.disconnect()
 """
 
 

@@ -9,10 +9,13 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from babelray.errors import ClusterError
-from babelray.nodes import check_nodes
+from babelray.nodes import check_nodes, watched
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Event = dict[str, Any]
 
@@ -108,7 +111,7 @@ def disconnect() -> None:
 
 
 @contextlib.contextmanager
-def session() -> Iterator[None]:
+def session(console: Console) -> Iterator[None]:
     """Connected for the length of the block; a session within another leaves the connection as it was."""
     _keep_local()
     import ray
@@ -118,7 +121,8 @@ def session() -> Iterator[None]:
         return
     connect()
     try:
-        yield
+        with watched(lambda text: console.print(f"[yellow]![/] {text}", soft_wrap=True, highlight=False)):
+            yield
     finally:
         disconnect()
 

@@ -1,13 +1,17 @@
-"""Do all nodes of a cluster run the same? A difference shows here, by name, and not hours later as a strange error."""
+"""The nodes of a cluster: whether all run the same, which is said by name at once, and which come and go."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import platform
+import threading
 import time
+from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from babelray.errors import ClusterError
 
@@ -49,8 +53,7 @@ def check_nodes(patience: float = PATIENCE) -> None:
     task = ray.remote(num_cpus=0, max_retries=0)(versions)
     asked = {
         task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(): node
-        for node in ray.nodes()
-        if node["Alive"]
+        for node in _alive().values()
     }
     deadline = time.monotonic() + patience
     answered, silent = list[ray.ObjectRef](), list(asked)
@@ -88,12 +91,59 @@ def _differences(name: str, found: Versions, expected: Versions) -> list[str]:
     ]
 
 
-def _name(node: dict[str, str]) -> str:
+Node = Mapping[str, Any]
+
+
+@contextlib.contextmanager
+def watched(say: Callable[[str], None], every: float = 5.0) -> Iterator[None]:
+    """For the length of the block, say which nodes are lost and which join: a run that waits for cores is silent."""
+    import ray
+
+    stop = threading.Event()
+
+    def watch() -> None:
+        before = _alive()
+        while not stop.wait(every):
+            with contextlib.suppress(ray.exceptions.RayError):  # while the head is away
+                now = _alive()
+                for change in _changes(before, now):
+                    say(change)
+                before = now
+
+    thread = threading.Thread(target=watch, name="babelray-nodes", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(timeout=30)
+
+
+def _changes(before: Mapping[str, Node], now: Mapping[str, Node]) -> list[str]:
+    """
+    >>> one = {"NodeManagerAddress": "10.0.0.1", "Resources": {"CPU": 8.0, "GPU": 1.0}}
+    >>> two = {"NodeManagerAddress": "10.0.0.2", "Resources": {"CPU": 4.0}}
+    >>> _changes({"a": one, "b": two}, {"a": one})
+    ['node 10.0.0.2 is lost; cores now: 8, GPUs: 1']
+    >>> _changes({"b": two}, {"b": two, "a": one})
+    ['node 10.0.0.1 has joined; cores now: 12, GPUs: 1']
+    >>> _changes({"b": two}, {})
+    ['node 10.0.0.2 is lost; cores now: 0; the run waits for a node']
+    """
+    changed = [f"{_name(before[node])} is lost" for node in before if node not in now]
+    changed += [f"{_name(now[node])} has joined" for node in now if node not in before]
+    cores, gpus = (int(sum(node["Resources"].get(kind, 0) for node in now.values())) for kind in ("CPU", "GPU"))
+    left = f"cores now: {cores}" + (f", GPUs: {gpus}" if gpus else "") + ("" if cores else "; the run waits for a node")
+    return [f"{change}; {left}" for change in changed]
+
+
+def _name(node: Node) -> str:
     address, host = node["NodeManagerAddress"], node.get("NodeManagerHostname", "")
     return f"node {address}" + (f" ({host})" if host and host != address else "")
 
 
-def _alive() -> set[str]:
+def _alive() -> dict[str, Node]:
+    """The nodes by their identity."""
     import ray
 
-    return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+    return {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}

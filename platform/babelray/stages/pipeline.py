@@ -161,7 +161,7 @@ def compare(recipe: Recipe, console: Console, force: str | None = None) -> Artif
     made: dict[str, Artifact] = {}
     prints: dict[str, str] = {}
     again = force is not None
-    with cluster.session():
+    with cluster.session(console):
         for variant in recipe.variants:
             for seed in recipe.seeds:
                 varied, name = recipe.variant(variant, seed), run_name(variant, seed)
@@ -210,7 +210,7 @@ def _tracked(recipe: Run, key: str, console: Console) -> Iterator[Tracker]:
     tracker = Tracker.start(recipe, key, console)
     status = "FAILED"
     try:
-        with cluster.session():
+        with cluster.session(console):
             yield tracker
         status = "FINISHED"
     except KeyboardInterrupt:

@@ -60,7 +60,7 @@ def run_sweep(sweep: Sweep, console: Console) -> Place:
             console.print(f"[green]✓[/] {sweep.space.name}: all trials are done, nothing to do", highlight=False)
             return place
         (place / PAGE).delete()
-        with cluster.session(), _tracked(sweep, place, console) as tracker:
+        with cluster.session(console), _tracked(sweep, place, console) as tracker:
             for record in records.values():
                 if record.state in ("done", "stopped"):
                     tracker.settle(*_named(record.trial), _figures(sweep.space, record), STATUS[record.state])
