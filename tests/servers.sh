@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Installs the servers that `make test-all` starts for itself, on Debian or Ubuntu, as root: PostgreSQL and Redis; and
-# libfaketime, with which a test lets the clock jump.
+# a C compiler, for the clock that a test lets jump.
 # They come from the distribution's own packages. No service is started and no database is made: the tests start
 # their own, in folders of their own, and end them. The S3 server and MLflow come with the Python packages.
 set -euo pipefail
 if [ "$(id -u)" -ne 0 ]; then
-    echo "Run this as root: it installs the packages postgresql, redis-server and libfaketime." >&2
+    echo "Run this as root: it installs the packages postgresql, redis-server and gcc." >&2
     exit 1
 fi
 policy=/usr/sbin/policy-rc.d # 101: do not start what is installed
@@ -18,5 +18,5 @@ apt-get update
 apt-get install --yes --no-install-recommends postgresql-common
 mkdir -p /etc/postgresql-common/createcluster.d
 echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.d/babelray-tests.conf
-apt-get install --yes --no-install-recommends postgresql redis-server libfaketime
+apt-get install --yes --no-install-recommends postgresql redis-server gcc libc6-dev
 redis-server --version

@@ -102,3 +102,17 @@ def test_nodes_that_come_and_go_are_said(local_ray: None, monkeypatch: pytest.Mo
         f"node 10.0.0.2 has joined; cores now: {cores + 4}",
         f"node 10.0.0.2 is lost; cores now: {cores}",
     ]
+
+
+def test_a_clock_that_is_set_back_is_said(local_ray: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    clocks = iter([1000.0, 1000.5, 1000.5, 1100.0, 1100.0])
+    monkeypatch.setattr(nodes, "_clock", lambda: next(clocks, 90.0))
+    said: list[str] = []
+    with nodes.watched(said.append, every=0.01):
+        deadline = time.monotonic() + 30
+        while not said and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.1)
+    (text,) = said
+    assert "the clock went back by 1,010 s" in text
+    assert "give the same command again" in text

@@ -1,4 +1,4 @@
-"""The nodes of a cluster: whether all run the same, which is said by name at once, and which come and go."""
+"""The nodes of a cluster: whether all run the same, which is said by name at once; which come and go; their clock."""
 
 from __future__ import annotations
 
@@ -96,14 +96,20 @@ Node = Mapping[str, Any]
 
 @contextlib.contextmanager
 def watched(say: Callable[[str], None], every: float = 5.0) -> Iterator[None]:
-    """For the length of the block, say which nodes are lost and which join: a run that waits for cores is silent."""
+    """For the length of the block, say what may make a run stand still: lost nodes, and a clock that is set back."""
     import ray
 
     stop = threading.Event()
 
     def watch() -> None:
-        before = _alive()
+        before, clock = _alive(), _clock()
         while not stop.wait(every):
+            if (back := clock - _clock()) > 1:
+                say(
+                    f"the clock went back by {back:,.0f} s, and Ray's timers wait for so long: if nothing moves, stop "
+                    "this run and give the same command again"
+                )
+            clock = _clock()
             with contextlib.suppress(ray.exceptions.RayError):  # while the head is away
                 now = _alive()
                 for change in _changes(before, now):
@@ -117,6 +123,11 @@ def watched(say: Callable[[str], None], every: float = 5.0) -> Iterator[None]:
     finally:
         stop.set()
         thread.join(timeout=30)
+
+
+def _clock() -> float:
+    """How far the clock that can be set is ahead of the one that only runs."""
+    return time.time() - time.monotonic()
 
 
 def _changes(before: Mapping[str, Node], now: Mapping[str, Node]) -> list[str]:

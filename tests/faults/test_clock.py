@@ -1,9 +1,10 @@
-"""A clock that jumps, by a day ahead and a day back, in the middle of a run: it ends with the same bytes.
+"""A clock that jumps in the middle of a run: ahead, nothing happens; back, the same command may have to be given again.
 
-The clock is libfaketime's (tests/servers.sh installs it), for the command and for all that it starts.
+Ray's timers are those of the clock that can be set (`deadline_timer`), not of the one that only runs: set back by a
+day, they are late by a day. The clock here is that of clock.c, for the command and for all that it starts.
 """
 
-import itertools
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -14,54 +15,71 @@ import pytest
 import command
 from faults.test_disk import SMALL, left
 
-# libfaketime cannot leave alone a sleep until a moment of the monotonic clock, which is how Python sleeps.
-SLEEP = r"""
-#define _GNU_SOURCE
-#include <errno.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
-int clock_nanosleep(clockid_t clock, int flags, const struct timespec *request, struct timespec *left) {
-    int before = errno;
-    int failed = syscall(SYS_clock_nanosleep, clock, flags, request, left) ? errno : 0;
-    errno = before;
-    return failed;
-}
-"""
-LIBRARY = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
 pytestmark = [
     pytest.mark.fault,
     pytest.mark.timeout(900),
-    pytest.mark.skipif(LIBRARY is None, reason="libfaketime is not installed: tests/servers.sh installs it"),
+    pytest.mark.skipif(not shutil.which("gcc"), reason="gcc is missing: tests/servers.sh installs it"),
 ]
 
 
-def test_a_clock_that_jumps(recipe_file: Callable[..., Path], tmp_path: Path) -> None:
-    run = [str(recipe_file()), *SMALL]
-    command.finish(command.start("run", *run, f"storage={tmp_path}/calm"))
-    sleep = tmp_path / "sleep.so"
-    compiler = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(sleep)]
-    subprocess.run(compiler, input=SLEEP, text=True, check=True)
-    clock = tmp_path / "clock"
-    clock.write_text("+0")
-    process = command.start(
-        "run",
-        *run,
-        f"storage={tmp_path}/jumping",
-        LD_PRELOAD=f"{sleep} {LIBRARY}",
-        FAKETIME_TIMESTAMP_FILE=str(clock),
-        FAKETIME_CACHE_DURATION="1",
-        FAKETIME_DONT_FAKE_MONOTONIC="1",  # as with a real clock that is set: time that was waited is not changed
-    )
-    jumps = 0
-    for offset in itertools.cycle(["+1d", "-1d", "+0", "-1h", "+400d"]):
+@pytest.fixture(scope="module")
+def undisturbed() -> dict[str, dict[str, str]]:
+    """What a run leaves that nothing happens to; empty until there was one."""
+    return {}
+
+
+def set_clock(folder: Path, days: int) -> None:
+    with (folder / "clock").open("r+b" if (folder / "clock").exists() else "wb") as file:
+        file.write((days * 24 * 3600 * 10**9).to_bytes(8, "little", signed=True))
+
+
+@pytest.fixture
+def run(
+    recipe_file: Callable[..., Path], tmp_path: Path, undisturbed: dict[str, dict[str, str]]
+) -> Callable[[], subprocess.Popen[str]]:
+    """Starts a run whose clock is as far off as the file `clock` says."""
+    arguments = ["run", str(recipe_file()), *SMALL]
+    if not undisturbed:
+        command.finish(command.start(*arguments, f"storage={tmp_path}/calm"))
+        undisturbed["it left"] = left(tmp_path / "calm")
+    library = tmp_path / "clock.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", Path(__file__).with_name("clock.c"), "-o", library], check=True)
+    set_clock(tmp_path, days=0)
+    preload = {"LD_PRELOAD": str(library), "BABELRAY_TEST_CLOCK": str(tmp_path / "clock")}
+    return lambda: command.start(*arguments, f"storage={tmp_path}/jumping", **preload)
+
+
+def test_a_clock_that_jumps_ahead(
+    run: Callable[[], subprocess.Popen[str]], tmp_path: Path, undisturbed: dict[str, dict[str, str]]
+) -> None:
+    process = run()
+    days = 0
+    while process.poll() is None:
         time.sleep(3)
-        if process.poll() is not None:
-            break
-        clock.write_text(offset)
-        jumps += 1
+        days += 1
+        set_clock(tmp_path, days)
     command.finish(process)
-    print(f"the clock jumped {jumps} times")
-    assert jumps > 3
-    assert left(tmp_path / "jumping") == left(tmp_path / "calm")
+    print(f"the clock jumped {days} times, a day ahead each time")
+    assert days > 3
+    assert left(tmp_path / "jumping") == undisturbed["it left"]
+
+
+@pytest.mark.parametrize("stage", ["corpus", "extract", "pretrain"])
+def test_a_clock_that_is_set_back(
+    run: Callable[[], subprocess.Popen[str]], tmp_path: Path, undisturbed: dict[str, dict[str, str]], stage: str
+) -> None:
+    process = run()
+    while not list((tmp_path / "jumping").glob(f"{stage}/*.partial")):
+        assert process.poll() is None, "it ended before the clock was set back"
+        time.sleep(0.02)
+    set_clock(tmp_path, days=-1)
+    try:
+        output, _ = process.communicate(timeout=60)
+        print(f"{stage}: the clock was set back, exit code {process.returncode}")
+        assert process.returncode == 0, output
+    except subprocess.TimeoutExpired as late:
+        command.kill_all(process)
+        print(f"{stage}: the clock was set back, Ray stood still, the run was ended and started again")
+        assert b"the clock went back by 86,400 s" in late.stdout
+        command.finish(run())
+    assert left(tmp_path / "jumping") == undisturbed["it left"]
