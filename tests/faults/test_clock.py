@@ -33,6 +33,13 @@ def set_clock(folder: Path, days: int) -> None:
         file.write((days * 24 * 3600 * 10**9).to_bytes(8, "little", signed=True))
 
 
+def begun(process: subprocess.Popen[str], folder: Path, stage: str) -> None:
+    """Wait until the stage has."""
+    while not list((folder / "jumping").glob(f"{stage}/*.partial")):
+        assert process.poll() is None, "it ended before the clock jumped"
+        time.sleep(0.02)
+
+
 @pytest.fixture
 def run(
     recipe_file: Callable[..., Path], tmp_path: Path, undisturbed: dict[str, dict[str, str]]
@@ -53,11 +60,12 @@ def test_a_clock_that_jumps_ahead(
     run: Callable[[], subprocess.Popen[str]], tmp_path: Path, undisturbed: dict[str, dict[str, str]]
 ) -> None:
     process = run()
+    begun(process, tmp_path, "corpus")  # Ray itself cannot be started while the clock jumps
     days = 0
     while process.poll() is None:
-        time.sleep(3)
         days += 1
         set_clock(tmp_path, days)
+        time.sleep(3)
     command.finish(process)
     print(f"the clock jumped {days} times, a day ahead each time")
     assert days > 3
@@ -69,9 +77,7 @@ def test_a_clock_that_is_set_back(
     run: Callable[[], subprocess.Popen[str]], tmp_path: Path, undisturbed: dict[str, dict[str, str]], stage: str
 ) -> None:
     process = run()
-    while not list((tmp_path / "jumping").glob(f"{stage}/*.partial")):
-        assert process.poll() is None, "it ended before the clock was set back"
-        time.sleep(0.02)
+    begun(process, tmp_path, stage)
     set_clock(tmp_path, days=-1)
     try:
         output, _ = process.communicate(timeout=60)
