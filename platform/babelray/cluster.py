@@ -127,14 +127,28 @@ def session(console: Console) -> Iterator[None]:
         disconnect()
 
 
+def beside_this() -> Any:
+    """The node of this process, for what asks for no CPU: Ray might place it on the head, which may have no storage."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+
+
 class Mailbox:
     """Where workers drop what the driver should show or track; the driver empties it while it waits."""
 
     def __init__(self) -> None:
         self._events: list[Event] = []
+        self._failed = False
 
     def put(self, event: Event) -> None:
         self._events.append(event)
+        self._failed = self._failed or event["kind"] == "error"
+
+    def failed(self) -> bool:
+        """Whether a worker has met an error that would come again."""
+        return self._failed
 
     def take(self) -> list[Event]:
         events, self._events = self._events, []
@@ -146,7 +160,8 @@ def mailbox(receive: Callable[[Event], None], every: float = 0.3) -> Iterator[An
     """A mailbox actor for the length of the block; `receive` is called, in a thread, with each event."""
     import ray
 
-    actor = ray.remote(num_cpus=0)(Mailbox).remote()
+    again = {"max_restarts": -1, "max_task_retries": -1}
+    actor = ray.remote(num_cpus=0, scheduling_strategy=beside_this(), **again)(Mailbox).remote()
     stop = threading.Event()
 
     def drain() -> None:
@@ -155,7 +170,8 @@ def mailbox(receive: Callable[[Event], None], every: float = 0.3) -> Iterator[An
 
     def listen() -> None:
         while not stop.wait(every):
-            drain()
+            with contextlib.suppress(ray.exceptions.RayError):  # such as while the head is away
+                drain()
 
     thread = threading.Thread(target=listen, name="babelray-mailbox", daemon=True)
     thread.start()

@@ -24,9 +24,9 @@ def test_every_fault_once(tmp_path: Path) -> None:
 
         return strike
 
-    def faults() -> Iterator[tuple[float, whole.Fault]]:
+    def faults() -> Iterator[tuple[soak.Moment, whole.Fault]]:
         while left:
-            yield chance.uniform(5, 30), until_it_strikes(chance.choice(left))
+            yield soak.soon(chance, tally), until_it_strikes(chance.choice(left))
 
     with whole.Whole(tmp_path) as cluster:
         expected = soak.calm_run(cluster)

@@ -5,15 +5,16 @@ import random
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from babelray.errors import StorageError
-from babelray.stages.artifact import MANIFEST, Artifact, partial_of, publish
-from babelray.storage import Place, s3
+from babelray.stages.artifact import MANIFEST, Artifact, finish, partial_of, publish
+from babelray.storage import Place, lock, s3
 from babelray.vectors.word_vectors import WordVectors
 
 
@@ -70,6 +71,103 @@ def test_an_artifact_is_published_with_its_manifest_last(root: Place) -> None:
     (place / "x.txt").write_text("longer")
     with pytest.raises(StorageError.__bases__[0], match="damaged"):
         Artifact.load(place)
+
+
+@pytest.mark.parametrize("request_before", range(1, 9))
+def test_what_is_killed_while_it_is_published_can_be_finished(
+    root: Place, monkeypatch: pytest.MonkeyPatch, request_before: int
+) -> None:
+    """Killed before any of the requests that replace one artifact with another."""
+    place = root / "corpus" / "abc"
+    left = [request_before]
+
+    def until_killed(request: Callable[..., None]) -> Callable[..., None]:
+        def call(*arguments: object) -> None:
+            left[0] -= 1
+            if not left[0]:
+                raise KeyboardInterrupt
+            request(*arguments)
+
+        return call
+
+    for content in ("old", "new"):
+        (partial_of(place) / "work/x.txt").write_text("half")
+        (partial_of(place) / "x.txt").write_text(content)
+        if content == "new":
+            monkeypatch.setattr(s3, "copy", until_killed(s3.copy))
+            monkeypatch.setattr(s3, "_delete", until_killed(s3._delete))
+        with contextlib.suppress(KeyboardInterrupt):
+            publish(place, {"stage": "corpus", "fingerprint": "abc", "metrics": {}})
+    monkeypatch.undo()
+    if Artifact.load(place) is None or (place / "x.txt").read_text() == "old":
+        assert finish(place) is not None
+    assert (place / "x.txt").read_text() == "new" and place.files() == [MANIFEST, "x.txt"]
+    assert Artifact.load(place) is not None
+
+
+@pytest.fixture
+def quick_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "RENEWED", 0.3)
+    monkeypatch.setattr(lock, "STALE", 2.0)
+
+
+def test_two_runs_cannot_make_the_same_thing(root: Place, quick_locks: None) -> None:
+    place = root / "corpus" / "abc"
+    with lock.only_one(place) as check:
+        with pytest.raises(StorageError, match="another run is making"), lock.only_one(place):
+            pass
+        check()
+    assert not root.files()
+    with lock.only_one(place):
+        pass
+
+
+def test_a_lock_that_was_left_behind_is_taken_over(
+    root: Place, quick_locks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner, should it only have been stopped, learns of it before it publishes."""
+    place = root / "corpus" / "abc"
+    stopped = lock._Held(f"{root}/.locks/corpus-abc", place)
+    stopped.take()
+    began = time.monotonic()
+    with lock.only_one(place) as check:
+        assert time.monotonic() - began > lock.STALE
+        stopped.release()  # it does not know yet
+        check()
+        with pytest.raises(StorageError, match="another run has taken over"):
+            stopped.check()
+    assert not root.files()
+
+
+def test_a_server_that_was_away_tells_nothing_of_the_owner_of_a_lock(
+    root: Place, quick_locks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It could not be renewed meanwhile: it is looked at anew when the server is back."""
+    place = root / "corpus" / "abc"
+    owner = lock._Held(f"{root}/.locks/corpus-abc", place)
+    owner.take()
+    read, asked = s3.read_tagged, []
+
+    def slow(uri: str) -> tuple[bytes, str] | None:
+        asked.append(uri)
+        if len(asked) == 4:
+            time.sleep(lock.STALE + 1)
+        if len(asked) == 6:
+            owner.renew()
+        return read(uri)
+
+    monkeypatch.setattr(s3, "read_tagged", slow)
+    with pytest.raises(StorageError, match="another run is making"), lock.only_one(place):
+        pass
+
+
+def test_an_answer_that_gets_lost_costs_no_lock(root: Place) -> None:
+    held = lock._Held(f"{root}/.locks/corpus-abc", root / "corpus" / "abc")
+    held.take()
+    known = held._tag
+    held.renew()
+    held._tag = known
+    held.check()
 
 
 def test_errors_say_what_is_wrong_and_no_secret(

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from babelray.errors import ArtifactError, StorageError
-from babelray.stages.artifact import MANIFEST, Artifact, fingerprint, only_one, partial_of, publish
+from babelray.stages.artifact import MANIFEST, Artifact, fingerprint, finish, partial_of, publish
 from babelray.storage import Place
 
 DESCRIPTION = {"stage": "corpus", "fingerprint": "abc", "metrics": {"kept": 2}}
@@ -85,9 +85,40 @@ def test_fingerprint_depends_on_content_not_on_order() -> None:
     assert fingerprint(a=1) != fingerprint(a=2)
 
 
-def test_two_runs_cannot_make_the_same_artifact(tmp_path: Path) -> None:
+def test_what_is_needed_only_to_go_on_is_not_published(tmp_path: Path) -> None:
     place = Place.parse(tmp_path / "corpus" / "abc")
-    with only_one(place), pytest.raises(StorageError, match="another run is making"), only_one(place):
-        pass
-    with only_one(place):
-        pass
+    for work in ("work/blocks/1", "work/workers/checkpoint/2", "all/work/3"):
+        (partial_of(place) / work).write_text("half")
+    (partial_of(place) / "x").write_text("whole")
+    assert list(publish(place, DESCRIPTION).manifest["files"]) == ["x"]
+    assert place.files() == [MANIFEST, "x"]
+
+
+def test_what_was_killed_while_it_was_published_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that was done is done again, though the work in progress may be half deleted already."""
+    place = Place.parse(tmp_path / "corpus" / "abc")
+    (partial_of(place) / "work/x").write_text("half")
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Place, "move_to", killed)
+        make(tmp_path)
+    assert Artifact.load(place) is None
+    finished = finish(place)
+    assert finished and finished.metrics == {"kept": 2} and finished == Artifact.load(place)
+    assert place.files() == ["data/x.txt", MANIFEST] and not partial_of(place).exists()
+    assert finish(place) is None
+
+
+def test_who_has_lost_the_lock_leaves_what_the_other_one_made(tmp_path: Path) -> None:
+    place = make(tmp_path)
+
+    def lost() -> None:
+        raise StorageError("another run has taken over")
+
+    (partial_of(place) / "data" / "x.txt").write_text("other")
+    with pytest.raises(StorageError, match="taken over"):
+        publish(place, DESCRIPTION, lost)
+    assert (place / "data/x.txt").read_text() == "hello" and Artifact.load(place) is not None
+
+
+def killed(*arguments: object, **named: object) -> None:
+    raise KeyboardInterrupt

@@ -92,7 +92,6 @@ def test_statistics_and_output(monkeypatch: pytest.MonkeyPatch, text: str, tmp_p
     words = read_vocabulary(out, "en")
     assert list(words.items())[:5] == [("en", 200), ("here", 200), ("is", 200), ("of", 200), ("sentence", 200)]
     assert len([name for name in files(tmp_path / "out") if name.startswith("sentences/en/")]) > 2
-    assert not (tmp_path / "out/work").exists()
 
 
 def test_the_same_bytes_whatever_the_order(monkeypatch: pytest.MonkeyPatch, text: str, tmp_path: Path) -> None:

@@ -77,7 +77,6 @@ class AlignStage(Stage[Settings]):
         outcomes = {code: outcomes.get(code, {}) | found for code, found in written.items()}
         for remark in _remarks(outcomes, settings.hub):
             job.say(remark)
-        work.delete()
         mapped = sum(outcome["mapped"] for code, outcome in outcomes.items() if code != settings.hub)
         return {"languages": len(outcomes), "mapped": mapped, "by_language": outcomes}
 

@@ -7,24 +7,25 @@ two recipes that agree on a stage share its artifact. Work in progress lies besi
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import hashlib
 import json
 import platform
-import sys
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
 import babelray
-from babelray.errors import ArtifactError, DataError, StorageError
+from babelray.errors import ArtifactError, DataError
 from babelray.storage import Place
+from babelray.storage.lock import Check
 
 MANIFEST = "manifest.json"
 FORMAT = 1
+WORK = "work"
+"""The folder of what a stage needs only to go on after an interruption."""
 
 
 def fingerprint(**parts: Any) -> str:
@@ -48,7 +49,7 @@ class Artifact:
     def load(cls, place: Place) -> Artifact | None:
         """The artifact at a place, or None if there is none; an error if it is damaged."""
         if not (place / MANIFEST).exists():
-            if place.exists():
+            if place.exists() and not (partial_of(place) / MANIFEST).exists():
                 raise ArtifactError(f"{place} has no {MANIFEST}", _redo(place))
             return None
         try:
@@ -82,19 +83,49 @@ def partial_of(place: Place) -> Place:
     return Place(f"{place.uri}.partial")
 
 
-def publish(place: Place, manifest: dict[str, Any]) -> Artifact:
-    """Make what lies in the partial folder the artifact, with its manifest, in one step."""
+def publish(place: Place, manifest: dict[str, Any], still_ours: Check = lambda: None) -> Artifact:
+    """Make what lies in the partial folder, but for `work/`, the artifact, with its manifest, in one step."""
     partial = partial_of(place)
     partial.sweep()
-    sizes = partial.sizes()
-    files = {n: {"bytes": sizes[n], "digest": (partial / n).digest()} for n in sorted(sizes) if n != MANIFEST}
+    sizes = {n: size for n, size in partial.sizes().items() if n != MANIFEST and not _work_of(n)}
+    files = {n: {"bytes": sizes[n], "digest": (partial / n).digest()} for n in sorted(sizes)}
     manifest = {"format": FORMAT, **manifest, "files": files}
     (partial / MANIFEST).write_json(manifest)
+    return _published(place, manifest, still_ours)
+
+
+def finish(place: Place, still_ours: Check = lambda: None) -> Artifact | None:
+    """Publish what an earlier run had made but was killed before it could publish, if there is such."""
+    partial = partial_of(place)
+    if not (partial / MANIFEST).exists():
+        return None
+    manifest = (partial / MANIFEST).read_json()
+    _check_files(partial, manifest["files"])
+    return _published(place, manifest, still_ours)
+
+
+def _work_of(name: str) -> str:
+    """The folder of work in progress that a file lies in; empty if it lies in none.
+
+    >>> _work_of("work/blocks/1"), _work_of("all/work/x"), _work_of("vectors/work")
+    ('work', 'all/work', '')
+    """
+    parts = name.split("/")
+    return "/".join(parts[: parts.index(WORK) + 1]) if WORK in parts[:-1] else ""
+
+
+def _published(place: Place, manifest: dict[str, Any], still_ours: Check) -> Artifact:
+    """From here on nothing is lost: what is interrupted, `finish` does again."""
+    partial = partial_of(place)
+    for work in {_work_of(name) for name in partial.files()} - {""}:
+        (partial / work).delete()
+    still_ours()
     old = Place(f"{place.uri}.old-{uuid.uuid4().hex[:8]}")
     if place.exists():
         place.move_to(old, last=MANIFEST)
     partial.move_to(place, last=MANIFEST)
-    old.delete()
+    if (place / MANIFEST).exists():
+        old.delete()
     return Artifact(place, manifest)
 
 
@@ -128,27 +159,3 @@ def git_commit() -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return result.stdout.strip() or None
-
-
-@contextlib.contextmanager
-def only_one(place: Place) -> Iterator[None]:
-    """Keep two runs on one machine from building the same artifact at the same time."""
-    if place.is_s3 or sys.platform == "win32":
-        yield
-        return
-    import fcntl
-
-    from babelray.storage.place import explained
-
-    locks = place.path.parent.parent / ".locks"
-    with explained(place, "write"):
-        locks.mkdir(parents=True, exist_ok=True)
-        lock = (locks / f"{place.parent.name}-{place.name}").open("w")
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StorageError(
-                f"another run is making {place}", "Wait for it to end, or stop it; this run then goes on from there."
-            ) from None
-        yield

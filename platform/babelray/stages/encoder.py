@@ -53,7 +53,7 @@ class EncoderStage(Stage[Settings]):
     def run(self, job: Job[Settings]) -> dict[str, Any]:
         settings = job.settings
         scratch = settings.encoder.scratch
-        start = job.out / "start"
+        start = job.out / "work" / "start"
         if scratch is None:
             assert settings.encoder.path is not None
             path = settings.encoder.path
@@ -61,17 +61,13 @@ class EncoderStage(Stage[Settings]):
                 with start.local_output() as folder:
                     shutil.copytree(located(path), folder, dirs_exist_ok=True)
                 path = str(start)
-            copied = run_tasks([Task("copy", _copy, (path, job.out))], job.progress, "encoder")
-            start.delete()
-            return copied["copy"]
+            return run_tasks([Task("copy", _copy, (path, job.out))], job.progress, "encoder")["copy"]
         run_tasks([Task("tokenizer", _make, (settings, job.source("corpus"), start))], job.progress, "tokenizer")
         seed = settings.seed if scratch.training.seed is None else scratch.training.seed
         training = TrainingSettings(
             languages=settings.languages, hub=settings.hub, seed=seed, training=scratch.training
         )
-        metrics = train_encoder(job, training, start, None)
-        start.delete()
-        return metrics
+        return train_encoder(job, training, start, None)
 
 
 def _copy(path: str, out: Place) -> dict[str, Any]:

@@ -116,7 +116,6 @@ class ExposeStage(Stage[Settings]):
         (job.out / "exposure.md").write_text(exposure_table(grid, share, similarity))
         (job.out / "exposure.html").write_text(exposure_page(settings.name, grid, share, settings.named, similarity))
         run_tasks([Task(name, write_mixed, (plan, name, share)) for name in settings.groups], job.progress, "encoders")
-        (job.out / "work").delete()
         removed = _left_out(job)
         if rated := rated_entries(settings, learned):
             job.say(f"{rated:,} training entries are word pairs of expose.similarity: the paper takes such out")

@@ -63,7 +63,6 @@ class ExtractStage(Stage[Settings]):
         (job.out / "statistics.json").write_json(statistics)
         for remark in remarks(statistics):
             job.say(remark)
-        work.delete()
         for code, counts in statistics.items():
             job.track({f"vectors/{code}": counts["vectors"], f"words/{code}": counts["words"]}, 0)
         return {"languages": len(statistics), "vectors": sum(counts["vectors"] for counts in statistics.values())}

@@ -110,7 +110,6 @@ class MapStage(Stage[Settings]):
         (job.out / "scores.json").write_json({task.label: task.scores for task in measured})
         (job.out / "mapping.md").write_text(mapping_table(measured, groups))
         (job.out / "mapping.html").write_text(mapping_page(settings.name, measured, groups, settings.named))
-        (job.out / "work").delete()
         means = {f"{task.label}/{system}": value for task in measured for system, value in task.means.items()}
         seconds = {
             f"seconds/{m.label}": sum(fits[f"{m.label}, {c}"]["seconds"] for c in settings.others) for m in fitted

@@ -28,6 +28,7 @@ from babelray.stages.simulate import SimulateStage
 from babelray.stages.stage import Job, Stage
 from babelray.stages.stitch import StitchStage
 from babelray.storage import Place
+from babelray.storage.lock import only_one
 from babelray.tracking.tracker import Tracker, is_registered
 
 if TYPE_CHECKING:
@@ -244,7 +245,17 @@ def execute(step: Step, done: Mapping[str, Artifact], forced: bool, console: Con
     """Make the artifact of a step from those that are done."""
     name = step.stage.name
     out = artifact.partial_of(step.place)
-    with artifact.only_one(step.place), tracker.stage(name, step) as child, Progress(console, name) as progress:
+    with contextlib.ExitStack() as stack:
+        still_ours = stack.enter_context(only_one(step.place))
+        if not forced and (found := step.found()) is not None:  # another run has made it meanwhile
+            console.print(f"[green]✓[/] {name:<9} complete, kept", highlight=False)
+            return found
+        child = stack.enter_context(tracker.stage(name, step))
+        if not forced and (made := artifact.finish(step.place, still_ours)) is not None:
+            child.finish(made)
+            console.print(f"[green]✓[/] {name:<9} complete, kept", highlight=False)
+            return made
+        progress = stack.enter_context(Progress(console, name))
         if forced:
             out.delete()
         say: Callable[[str], None] = lambda text: progress.console.print(f"  {text}", highlight=False)  # noqa: E731
@@ -264,7 +275,7 @@ def execute(step: Step, done: Mapping[str, Artifact], forced: bool, console: Con
             "seconds": round(progress.seconds, 1),
             "metrics": metrics,
         }
-        made = artifact.publish(step.place, manifest)
+        made = artifact.publish(step.place, manifest, still_ours)
         child.finish(made)
     if not console.is_terminal:
         console.print(f"✓ {name:<9} {progress.seconds:.0f} s", highlight=False)

@@ -94,7 +94,6 @@ def train_encoder(job: Job[Any], settings: Settings, encoder: Place, aligned: Pl
     figures = {"steps": last, "step": reached["step"], **curves.last(), **curves.at(reached["step"], "validation/")}
     run_tasks([Task("export", _export, (setting, checkpoint, job.out / "encoder", figures))], job.progress, "encoder")
     curves.save()
-    work.delete()
     return figures
 
 

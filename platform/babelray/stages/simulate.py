@@ -74,7 +74,6 @@ class SimulateStage(Stage[Settings]):
         outcome = Outcome.read(rows)
         (job.out / "simulation.md").write_text(simulation_table(outcome))
         (job.out / "simulation.html").write_text(simulation_page(job.settings.name, outcome))
-        (job.out / "work").delete()
         return {cell.metric: fmean(p1) for cell, p1 in outcome.p1.items() if cell in outcome.main()}
 
 

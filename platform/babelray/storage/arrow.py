@@ -6,15 +6,15 @@ loses it on the way to another process.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from pathlib import Path, PurePosixPath
+import contextlib
+from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
 
 from babelray.storage import Place, s3
+from babelray.storage.scratch import scratch
 
 
 def kept_in(place: Place) -> dict[str, Any]:
@@ -102,8 +102,8 @@ class _Upload:
 
     def __init__(self, uri: str) -> None:
         self._uri, self.closed = uri, False
-        self._folder = tempfile.mkdtemp(prefix="babelray-")
-        self._path = Path(self._folder) / "object"
+        self._folder = contextlib.ExitStack()
+        self._path = self._folder.enter_context(scratch()) / "object"
         self._file = self._path.open("wb")
 
     def write(self, data: Any) -> int:
@@ -120,10 +120,8 @@ class _Upload:
             return
         self.closed = True
         self._file.close()
-        try:
+        with self._folder:
             s3.upload(self._path, self._uri)
-        finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def _uri(path: str) -> str:

@@ -14,7 +14,6 @@ import json
 import os
 import re
 import shutil
-import tempfile
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from typing import Any, BinaryIO
 
 from babelray.errors import DataError, StorageError
 from babelray.storage import hub, s3
+from babelray.storage.scratch import scratch
 
 _UNFINISHED = re.compile(r"(^|/)\.[^/]+\.[0-9a-f]{8}$")
 """Names that `writing` gives files until they are whole."""
@@ -158,9 +158,9 @@ class Place:
         """A local file to write; it takes this place when the block ends well, and is gone when it does not."""
         with explained(self, "write"):
             if self.is_s3:
-                with tempfile.TemporaryDirectory(prefix="babelray-") as folder:
-                    yield Path(folder) / self.name
-                    s3.upload(Path(folder) / self.name, self.uri)
+                with scratch() as folder:
+                    yield folder / self.name
+                    s3.upload(folder / self.name, self.uri)
                 return
             self.path.parent.mkdir(parents=True, exist_ok=True)
             temporary = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex[:8]}")
@@ -249,9 +249,9 @@ class Place:
                 self.path.mkdir(parents=True, exist_ok=True)
                 yield self.path
                 return
-            with tempfile.TemporaryDirectory(prefix="babelray-") as folder:
-                yield Path(folder)
-                for file in sorted(p for p in Path(folder).rglob("*") if p.is_file()):
+            with scratch() as folder:
+                yield folder
+                for file in sorted(p for p in folder.rglob("*") if p.is_file()):
                     s3.upload(file, (self / file.relative_to(folder).as_posix()).uri)
 
     @contextlib.contextmanager
@@ -261,8 +261,8 @@ class Place:
             if not self.is_s3:
                 yield self.path
                 return
-            with tempfile.TemporaryDirectory(prefix="babelray-") as folder:
-                root = Path(folder) / self.name
+            with scratch() as folder:
+                root = folder / self.name
                 if self.is_file():
                     s3.download(self.uri, root)
                 else:

@@ -82,13 +82,13 @@ def patient(function: Callable[P, R]) -> Callable[P, R]:
                 now = time.monotonic()
                 if not deadline:
                     deadline = now + PATIENCE
-                if not _is_away(error) or now + pause > deadline:
+                if not _is_away(error) or now >= deadline:
                     raise
                 if pause == PAUSES[0]:
                     logging.getLogger("babelray").warning(
                         "%s; trying again for %.0f s", explain(error)[0], deadline - now
                     )
-            time.sleep(pause)
+            time.sleep(min(pause, deadline - now))
             pause = min(2 * pause, PAUSES[1])
 
     return call
@@ -163,8 +163,8 @@ def sizes_below(uri: str) -> dict[str, int]:
     prefix = f"{key.rstrip('/')}/" if key else ""
     pages = client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
     found = {item["Key"]: item["Size"] for page in pages for item in page.get("Contents", [])}
-    for name in found:
-        if ".." in name.removeprefix(prefix).split("/"):
+    for name in found:  # an empty part would make a path absolute
+        if {"", ".", ".."} & {*name.removeprefix(prefix).removesuffix("/").split("/")} and name != prefix:
             raise StorageError(f"the key {name!r} would lead out of its folder", "Delete that object.")
     return {key.removeprefix(prefix): found[key] for key in sorted(found) if not key.endswith("/")}
 
@@ -224,6 +224,33 @@ def write(uri: str, data: bytes) -> None:
     client().put_object(Bucket=bucket, Key=key, Body=data)
 
 
+def write_if(uri: str, data: bytes, tag: str | None) -> str | None:
+    """Write an object if it has this tag, or if it is not there; its new tag, or None if it is another."""
+    bucket, key = split(uri)
+    condition: Any = {"IfNoneMatch": "*"} if tag is None else {"IfMatch": tag}
+    try:
+        return client().put_object(Bucket=bucket, Key=key, Body=data, **condition)["ETag"]
+    except _error_types() as error:
+        status = getattr(error, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        if status == 501:  # a server that knows no conditions
+            return client().put_object(Bucket=bucket, Key=key, Body=data)["ETag"]
+        if status in (409, 412) or (status == 404 and tag is not None):
+            return None
+        raise
+
+
+def read_tagged(uri: str) -> tuple[bytes, str] | None:
+    """An object and its tag; None if it is not there."""
+    bucket, key = split(uri)
+    try:
+        found = client().get_object(Bucket=bucket, Key=key)
+        return found["Body"].read(), found["ETag"]
+    except _error_types() as error:
+        if getattr(error, "response", {}).get("Error", {}).get("Code") == "NoSuchKey":
+            return None
+        raise
+
+
 @patient
 def upload(file: Path, uri: str) -> None:
     bucket, key = split(uri)
@@ -255,7 +282,19 @@ def delete_below(uri: str) -> None:
 
 @patient
 def _delete(bucket: str, names: list[str]) -> None:
-    client().delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": name} for name in names]})
+    from botocore.exceptions import ClientError
+
+    answer = client().delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": name} for name in names]})
+    for refused in answer.get("Errors", []):  # S3 calls that a success
+        if (code := refused.get("Code")) != "NoSuchKey":
+            status = 503 if code in ("InternalError", "ServiceUnavailable", "SlowDown") else 403
+            said: Any = {"Error": refused, "ResponseMetadata": {"HTTPStatusCode": status}}
+            raise ClientError(said, "DeleteObjects")
+
+
+def delete_object(uri: str) -> None:
+    bucket, key = split(uri)
+    client().delete_object(Bucket=bucket, Key=key)
 
 
 @patient
@@ -269,4 +308,7 @@ def move(source: str, target: str, names: list[str], last: str) -> None:
     """Copy on the server, the file that marks completeness at the end; then delete the source."""
     for name in sorted(names, key=lambda n: n == last):
         copy(f"{source}/{name}", f"{target}/{name}")
+    if last in names:  # first, so that what is half deleted is not taken for complete
+        bucket, key = split(source)
+        _delete(bucket, [f"{key}/{last}"])
     delete_below(source)

@@ -19,6 +19,7 @@ from babelray import cluster
 from babelray.errors import BabelrayError, RecipeError
 from babelray.stages import artifact, pipeline
 from babelray.storage import Place
+from babelray.storage.lock import only_one
 from babelray.sweeping.board import Board, summary, trial_table
 from babelray.sweeping.page import sweep_page
 from babelray.sweeping.records import Journal, Record, Trial, measured
@@ -53,7 +54,7 @@ def run_sweep(sweep: Sweep, console: Console) -> Place:
     steps = sweep.plan(sweep.recipe)
     place = place_of(sweep, steps)
     journal = Journal(place)
-    with artifact.only_one(place):
+    with only_one(place):
         records = journal.read()
         search = Search(sweep.space, records.values())
         if not search.left and (place / PAGE).exists():
@@ -244,8 +245,8 @@ class Following:
 
         self.sweep, self.journal, self.records, self.search, self.tracker = sweep, journal, records, search, tracker
         self.place = journal.place.parent
-        again = {"max_restarts": -1, "max_task_retries": -1}  # its node may be lost; then nobody holds anything
-        self.locks = ray.remote(num_cpus=0, **again)(Locks).remote()
+        again = {"max_restarts": -1, "max_task_retries": -1}  # it may be lost; then nobody holds anything
+        self.locks = ray.remote(num_cpus=0, scheduling_strategy=cluster.beside_this(), **again)(Locks).remote()
         space = sweep.space
         self.concurrent = space.concurrent or max(1, int(ray.cluster_resources().get("CPU", 1)) // 2)
         self.board = Board(space, console, records, space.points * len(space.seeds), self.concurrent)
@@ -369,7 +370,8 @@ def _conclude(sweep: Sweep, place: Place, tracker: Tracker) -> None:
         (place / BEST).write_text(f"# The best point of the sweep {sweep.space.name}, number {chosen.number}.\n{text}")
         tracker.file(place / BEST)
         tracker.metrics({f"best/{metric.title}": chosen.mean(metric) for metric in sweep.space.metrics})
-    drawing = ray.remote(num_cpus=0)(sweep_page).remote(sweep.space, records)  # it takes more memory than all else here
+    apart = ray.remote(num_cpus=0, scheduling_strategy=cluster.beside_this())(sweep_page)
+    drawing = apart.remote(sweep.space, records)  # it takes more memory than all else here
     (place / PAGE).write_text(ray.get(drawing))
     tracker.file(place / PAGE)
 

@@ -1,8 +1,8 @@
 """What one trial does: the stages of its recipe, as far as no other trial has done them already.
 
 Tune runs `trainable` in an actor inside a placement group that has next to nothing, and would hold every task that the
-actor starts in there too: they would wait for ever. So the stages run in a task outside of the group, which asks for no
-CPU itself; the workers and tasks of the stages get all that the cluster has.
+actor starts in there too: they would wait for ever. So the stages run in a task beside the actor, outside of the group.
+It asks for no CPU itself; the workers and tasks of the stages get all that the cluster has.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from babelray.cluster import beside_this
 from babelray.errors import BabelrayError
 from babelray.sweeping.records import Trial, flat
 
@@ -58,7 +59,8 @@ def trainable(config: dict[str, Any], terms: Terms) -> None:
     import ray
     from ray import tune
 
-    remote = ray.remote(num_cpus=0, max_retries=0, num_returns="streaming", scheduling_strategy="DEFAULT")(_work)
+    outside = {"num_cpus": 0, "scheduling_strategy": beside_this()}
+    remote = ray.remote(max_retries=0, num_returns="streaming", **outside)(_work)
     asha = terms.sweep.space.asha
     for said in remote.remote(terms, Trial(**config["trial"]), tune.get_context().get_trial_id()):
         event: Event = ray.get(said)

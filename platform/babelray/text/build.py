@@ -105,7 +105,6 @@ def build_corpus(plan: Plan, held_out: Mapping[str, frozenset[str]], progress: P
     counting = [Task(code, write_vocabulary, (plan, code, sum(s[0] == code for s in shards))) for code in numbered]
     for code, counts in run_tasks(counting, progress, "vocabularies").items():
         found[code].update(counts)
-    (plan.out / "work").delete()
     return {code: _checked(code, counts) for code, counts in found.items()}
 
 
