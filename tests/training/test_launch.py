@@ -1,9 +1,17 @@
+import io
+import json
 import signal
 import sys
+import time
+from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from babelray.training.launch import _interruptible
+from babelray.errors import DataError
+from babelray.progress import Progress
+from babelray.storage import Place
+from babelray.training.launch import Worker, _interruptible, run_workers
 
 
 def test_ctrl_c_stays_an_interruption() -> None:
@@ -16,3 +24,43 @@ def test_ctrl_c_stays_an_interruption() -> None:
     with _interruptible():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_the_error_of_one_worker_ends_those_that_wait_for_it(local_ray: None, tmp_path: Path) -> None:
+    def work(worker: Worker) -> None:
+        import ray.train.collective
+
+        (tmp_path / f"{worker.rank}-{time.monotonic_ns()}").touch()
+        if worker.rank == 1:
+            while not list(tmp_path.glob("0-*")):
+                time.sleep(0.1)
+            raise DataError("sw: no word is known", "Take another encoder.")
+        ray.train.collective.barrier()
+
+    with Progress(Console(file=io.StringIO()), "test") as progress, pytest.raises(DataError, match="no word is known"):
+        run_workers(work, 2, Place.parse(tmp_path / "runs"), 3, progress, lambda values, step: None)
+    assert len(list(tmp_path.glob("[01]-*"))) == 2, "what would fail again is not tried again"
+
+
+def test_a_record_of_checkpoints_that_is_half_written_is_mended(tmp_path: Path) -> None:
+    """Ray Train truncates it, then writes: a kill in between leaves nothing that it could read."""
+    from babelray.training.record import RECORD, KeepRecord, mend
+
+    run = Place.parse(tmp_path / "workers")
+    whole = json.dumps({"checkpoint_results": ["checkpoint_1"]})
+    (run / RECORD).write_text(whole)
+    KeepRecord(run).after_report(None, [], "checkpoint_1")
+    for damaged in ("", whole[:20]):
+        (run / RECORD).write_text(damaged)
+        KeepRecord(run).after_report(None, [], "checkpoint_2")  # while Ray writes: not copied
+        mend(run)
+        assert (run / RECORD).read_text() == whole
+    newer = json.dumps({"checkpoint_results": ["checkpoint_2"]})
+    (run / RECORD).write_text(newer)
+    mend(run)
+    assert (run / RECORD).read_text() == newer
+
+    first = Place.parse(tmp_path / "first" / "workers")
+    (first / RECORD).write_text("")
+    mend(first)
+    assert not (first / RECORD).exists(), "the first record of all: Ray begins anew"

@@ -138,7 +138,7 @@ def run_workers(
     """Run a function on workers until all are done; return the checkpoints that are left in `storage`, with metrics.
 
     A worker that is lost is replaced up to `max_failures` times, from the last checkpoint; so does the same call
-    made again after the driver was lost. An error that Babelray raised on purpose ends the run at once.
+    made again after the driver was lost. An error that Babelray raised on purpose ends the run: it would come again.
     """
     import ray
     from ray.train import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
@@ -146,9 +146,11 @@ def run_workers(
     from ray.train.v2.api.exceptions import TrainingFailedError
 
     from babelray.storage.arrow import kept_in
+    from babelray.training.record import KeepRecord, mend
 
     where: dict[int, tuple[float, float]] = {}
     errors: list[BabelrayError] = []
+    failed: TrainingFailedError | None = None
 
     def receive(event: cluster.Event) -> None:
         if event["kind"] == "progress":
@@ -169,6 +171,9 @@ def run_workers(
     cpus = min(1.0, resources.get("CPU", 1) / (2 * workers))
     # GPUs that are near each other talk faster; workers without one would take each other's cores.
     strategy = "PACK" if use_gpu else "SPREAD"
+    run = storage / "workers"
+    if not storage.is_s3:  # an object on S3 is written whole or not at all
+        mend(run)
     with cluster.mailbox(receive) as mailbox:
         trainer = TorchTrainer(
             _run,
@@ -180,8 +185,9 @@ def run_workers(
                 placement_strategy=strategy,
             ),
             run_config=RunConfig(
-                name="workers",
+                name=run.name,
                 **kept_in(storage),
+                callbacks=[] if storage.is_s3 else [KeepRecord(run)],
                 checkpoint_config=CheckpointConfig(**keep or {}),
                 failure_config=FailureConfig(max_failures=max_failures),
             ),
@@ -190,14 +196,14 @@ def run_workers(
             with _interruptible():
                 result = trainer.fit()
         except TrainingFailedError as error:
-            if errors:
-                raise errors[0] from None
-            raise ClusterError(
-                f"the workers failed: {_last_line(error)}",
-                "Run the same command again to go on from the last checkpoint; --debug shows the workers' own output.",
-            ) from error
+            failed = error
     if errors:
         raise errors[0]
+    if failed:
+        raise ClusterError(
+            f"the workers failed: {_last_line(failed)}",
+            "Run the same command again to go on from the last checkpoint; --debug shows the workers' own output.",
+        ) from failed
     return result.best_checkpoints or []
 
 
@@ -251,8 +257,11 @@ def _run(config: dict[str, Any]) -> None:
     context = ray.train.get_context()
     _take_cores(context.get_local_world_size())
     worker = Worker(config["mailbox"], context.get_world_rank(), context.get_world_size())
+    if ray.get(worker.mailbox.failed.remote()):
+        return
     try:
         config["function"](worker)
     except BabelrayError as error:
-        # Not raised: Ray Train would start the worker again, and the error would come again.
         ray.get(worker.mailbox.put.remote({"kind": "error", "error": error}))
+        if worker.count > 1:
+            raise  # the others may wait for this one: Ray Train ends them all, and those it starts again do nothing
