@@ -1,7 +1,12 @@
+import ast
+import inspect
+import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from babelray.config import Config
 from babelray.errors import RecipeError
 from babelray.recipe import Recipe, load_recipe, load_run
 from babelray.simulation.config import Simulation
@@ -87,12 +92,24 @@ def test_missing_and_unreadable_files(tmp_path: Path) -> None:
         load_recipe(tmp_path)
 
 
+def documented(model: type[Config]) -> set[str]:
+    """The fields with a docstring under them."""
+    lines = ast.parse(inspect.getsource(model)).body[0].body  # type: ignore[attr-defined]
+    return {
+        field.target.id
+        for field, below in itertools.pairwise(lines)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) and below.value.value
+    }
+
+
 def test_every_field_is_documented() -> None:
     undocumented = [
         f"{model.__name__}.{name}"
         for model in (Recipe, type(load_recipe(QUICKSTART).corpus))
         for name, field in model.model_fields.items()
-        if not field.description and not hasattr(field.annotation, "model_fields")
+        if not hasattr(field.annotation, "model_fields")
+        and not any(name in documented(base) for base in model.__mro__ if issubclass(base, Config))
     ]
     assert undocumented == []
 
@@ -151,3 +168,11 @@ def test_how_it_is_computed_is_no_part_of_what_it_is() -> None:
         assert load_recipe(QUICKSTART, [f"pretrain.{override}"]).pretrain.identity() == plain.identity()
     for override in ("steps=9", "precision=bf16", "objectives.0.batch_size=2", "objectives.1.scale=9", "seed=4"):
         assert load_recipe(QUICKSTART, [f"pretrain.{override}"]).pretrain.identity() != plain.identity()
+
+
+@pytest.mark.parametrize("override", ["storage=s3://AK:topsecret@b/runs", "extract.path=s3://topsecret@b/{lang}.vec"])
+def test_no_password_in_a_recipe(recipe_file: Callable[..., Path], override: str) -> None:
+    with pytest.raises(RecipeError) as refused:
+        load_recipe(recipe_file(), [override])
+    assert override.partition("=")[0] in str(refused.value) and "topsecret" not in str(refused.value)
+    load_recipe(recipe_file(), ["storage=s3://bucket/a@b/runs"])

@@ -204,12 +204,14 @@ class Bucket:
         return [{"Contents": [{"Key": key, "Size": 1} for key in self.keys]}]
 
 
-@pytest.mark.parametrize("key", ["enc/../../../outside", "enc/a/../../b", "enc/.."])
+@pytest.mark.parametrize(
+    "key", ["enc/../../../outside", "enc/a/../../b", "enc/..", "enc//etc/passwd", "enc/a//b", "enc/./b"]
+)
 def test_no_key_in_a_bucket_leads_out_of_the_copy(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3, "client", lambda: Bucket("enc/config.json", key))
     with pytest.raises(StorageError, match="lead out of its folder"):
         Place.parse("s3://bucket/enc").files()
-    monkeypatch.setattr(s3, "client", lambda: Bucket("enc/config.json", "enc/a..b/..c"))
+    monkeypatch.setattr(s3, "client", lambda: Bucket("enc/", "enc/a..b/", "enc/config.json", "enc/a..b/..c"))
     assert Place.parse("s3://bucket/enc").files() == ["a..b/..c", "config.json"]
 
 

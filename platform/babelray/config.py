@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class Config(BaseModel):
     """A strict model: an unknown key is an error, and so is a value of the wrong type."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     def identity(self) -> dict[str, Any]:
         """All that decides what comes out, as JSON values: without the operational fields, at any depth."""

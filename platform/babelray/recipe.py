@@ -120,6 +120,7 @@ def load_run(kind: type[C], path: str | Path, overrides: Sequence[str] = ()) -> 
     data = _read_yaml(Path(path))
     for override in overrides:
         _apply(data, override)
+    _refuse_credentials(data, "")
     try:
         return kind.model_validate(_fill_in(data, str(data.get("data", "data"))))
     except ValidationError as error:
@@ -145,6 +146,21 @@ def configure(kind: type[C], data: dict[str, Any], overrides: Sequence[str]) -> 
         return kind.model_validate(data)
     except ValidationError as error:
         raise RecipeError(_describe(error, kind)) from None
+
+
+def _refuse_credentials(value: Any, path: str) -> None:
+    """A recipe is tracked, and sent to a cluster: no URI in it may carry a password; what it is, is not repeated."""
+    if isinstance(value, dict):
+        for key, below in value.items():
+            _refuse_credentials(below, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            _refuse_credentials(item, f"{path}.{number}")
+    elif isinstance(value, str) and re.search(r"://[^/\s]*@", value):
+        raise RecipeError(
+            f"{path}: a URI in a recipe must not carry a user name or password",
+            "Set them in the environment instead, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
+        )
 
 
 def _fill_in(value: Any, data: str) -> Any:
