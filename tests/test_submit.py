@@ -2,6 +2,7 @@ import asyncio
 import io
 import os
 import re
+import signal
 import zipfile
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -391,6 +392,31 @@ def test_a_stream_that_falls_silent_is_taken_up_again(console: Console, monkeypa
     assert "lost" not in shown(console)
 
 
+def test_a_log_that_flows_for_long_is_an_answer(
+    console: Console, naps: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that is cut after hours is made anew, not given up."""
+    now = [0.0]
+    monkeypatch.setattr(submit.time, "monotonic", lambda: now[0])
+    cluster = Cluster(Info("job"), log=LOG, ends=Info("job", JobStatus.SUCCEEDED))
+    whole = cluster.tail_job_logs
+    asked = []
+
+    async def tail(job: str) -> AsyncIterator[str]:
+        asked.append(job)
+        if len(asked) == 1:
+            for position in range(0, 100, 10):
+                now[0] += submit.PATIENCE / 2
+                yield LOG[position : position + 10]
+            raise RuntimeError("the connection was closed abnormally")
+        async for text in whole(job):
+            yield text
+
+    cluster.tail_job_logs = tail  # type: ignore[method-assign]
+    assert attend(cluster, "job", URL, console, "") == 0
+    assert shown(console).count("connected again") == 1
+
+
 def test_a_cluster_that_never_comes_back_is_given_up(
     console: Console, naps: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -456,6 +482,24 @@ def test_ctrl_c_stops_the_job_and_waits_for_it(console: Console, monkeypatch: py
     assert cluster.stopped == ["job"]
     assert "closing" in shown(console)
     assert "the same command goes on from here" in shown(console)
+
+
+def test_ctrl_c_at_the_moment_of_a_line_is_not_lost(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submit, "GRACE", 0.0)
+    monkeypatch.setattr(submit, "SILENCE", 2.0)
+    cluster = Cluster(Info("job"), log=LOG)
+
+    async def tail(job: str) -> AsyncIterator[str]:
+        yield LOG[:10]
+        await asyncio.sleep(0.01)
+        signal.raise_signal(signal.SIGINT)
+        yield LOG[10:20]
+        await asyncio.sleep(0.5)
+        cluster.jobs[job] = Info("job", JobStatus.SUCCEEDED)
+
+    cluster.tail_job_logs = tail  # type: ignore[method-assign]
+    assert attend(cluster, "job", URL, console, "babelray submit") == 130
+    assert cluster.stopped == ["job"]
 
 
 def test_a_second_ctrl_c_leaves_it_running(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -299,7 +299,8 @@ class Log:
         position = 0
         while True:
             try:
-                text = await asyncio.wait_for(anext(stream), SILENCE)
+                async with asyncio.timeout(SILENCE):  # wait_for may lose a Ctrl-C that comes with a line
+                    text = await anext(stream)
             except (StopAsyncIteration, TimeoutError):
                 return
             self.heard()
@@ -336,7 +337,8 @@ def _follow(client: Any, log: Log, address: str, console: Console) -> int:
     wait = 0.0
 
     def heard() -> None:
-        nonlocal wait
+        nonlocal wait, answered
+        answered = time.monotonic()
         if wait:
             console.print("[green]connected again[/]")
         wait = 0.0
