@@ -33,7 +33,15 @@ def test_the_versions_are_the_pinned_ones() -> None:
     assert found["python"] == platform.python_version()
     pinned = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
     for name in ("ray", "torch", "deepspeed"):
-        assert found[name].split("+")[0] == pinned[name]
+        assert found[name] == pinned[name]
+
+
+def test_builds_of_one_version_for_cpu_and_gpu_go_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for version in ("2.13.0+cpu", "2.13.0", "2.13.1"):
+        monkeypatch.setattr(nodes.metadata, "version", lambda name, version=version: version)
+        found.append(nodes.versions())
+    assert found[0] == found[1] != found[2]
 
 
 def test_a_node_that_differs_is_named(local_ray: None, monkeypatch: pytest.MonkeyPatch) -> None:

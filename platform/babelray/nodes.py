@@ -32,11 +32,14 @@ def code_digest(package: Path) -> str:
 
 
 def versions() -> Versions:
-    """What this process would run; nothing is imported for it."""
+    """What this process would run; nothing is imported for it.
+
+    Builds of one version for CPU and for GPU (`2.13.0+cpu`) go together.
+    """
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            found[name] = metadata.version(name).partition("+")[0]
         except metadata.PackageNotFoundError:
             found[name] = "not installed"
     return found | {"babelray": code_digest(Path(__file__).resolve().parent)}
@@ -102,8 +105,9 @@ def watched(say: Callable[[str], None], every: float = 5.0) -> Iterator[None]:
     stop = threading.Event()
 
     def watch() -> None:
-        before, clock = _alive(), _clock()
-        while not stop.wait(every):
+        before: dict[str, Node] | None = None
+        clock = _clock()
+        while True:
             if (back := clock - _clock()) > 1:
                 say(
                     f"the clock went back by {back:,.0f} s, and Ray's timers wait for so long: if nothing moves, stop "
@@ -112,9 +116,11 @@ def watched(say: Callable[[str], None], every: float = 5.0) -> Iterator[None]:
             clock = _clock()
             with contextlib.suppress(ray.exceptions.RayError):  # while the head is away
                 now = _alive()
-                for change in _changes(before, now):
+                for change in _changes(now if before is None else before, now):
                     say(change)
                 before = now
+            if stop.wait(every):
+                return
 
     thread = threading.Thread(target=watch, name="babelray-nodes", daemon=True)
     thread.start()
