@@ -8,6 +8,7 @@ from rich.console import Console
 
 from babelray.recipe import load_recipe
 from babelray.stages import pipeline
+from babelray.tracking.sender import Sender
 from babelray.tracking.tracker import Tracker, tracking_uri
 
 
@@ -61,7 +62,10 @@ def test_a_server_that_is_down_loses_nothing(recipe_file, tmp_path: Path, monkey
     assert kinds == [None, "start", "text", "start", "metrics", "metrics", "end", "end"]
 
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    watched = list[str]()
+    monkeypatch.setattr(Sender, "_watch", lambda sender, run: watched.append(run))
     assert "sent to MLflow what an earlier run had kept" in track(recipe_file)
+    assert len(watched) == 1, "the machine's load is that of the run that goes on"
     assert not list((tmp_path / "runs/unsent").iterdir())
     assert rows(tmp_path, "select count(*) from runs") == [(4,)]
     assert rows(tmp_path, "select step, value from metrics where key = 'loss/mlm' order by step, timestamp") == [

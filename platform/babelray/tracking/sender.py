@@ -60,8 +60,9 @@ def _status(error: Exception) -> int:
 class Sender:
     """Applies messages to an MLflow server."""
 
-    def __init__(self, uri: str, experiment: str, runs: Mapping[str, str] | None = None) -> None:
-        self.uri, self.experiment = uri, experiment
+    def __init__(self, uri: str, experiment: str, runs: Mapping[str, str] | None = None, now: bool = True) -> None:
+        """`now` is False for runs that are over: this machine's load is not theirs."""
+        self.uri, self.experiment, self.now = uri, experiment, now
         self.runs: dict[str, str] = dict(runs or {})
         """MLflow's names of the runs that were begun."""
         self._monitor: Any = None
@@ -130,7 +131,7 @@ class Sender:
         if not run.data.params:
             self._log(run.info.run_id, params=message["parameters"])
         self.runs[message["run"]] = run.info.run_id
-        if not message["parent"] and self._monitor is None:
+        if self.now and not message["parent"] and self._monitor is None:
             self._watch(run.info.run_id)
 
     def _settle(self, message: Message) -> None:

@@ -184,7 +184,7 @@ class Tracker:
                 continue
             try:
                 about, *messages = map(json.loads, file.read_text().splitlines())
-                sender = Sender(self.uri, about["experiment"], about.get("runs", {}))
+                sender = Sender(self.uri, about["experiment"], about.get("runs", {}), now=False)
             except (ValueError, KeyError, DataError):
                 self.console.print(f"[yellow]![/] {file} is damaged and not sent to MLflow", soft_wrap=True)
                 continue
