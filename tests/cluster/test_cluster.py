@@ -99,6 +99,7 @@ def test_a_node_with_another_version_is_refused_by_name(nodes: Nodes, tmp_path: 
     other.mkdir(parents=True)
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: deepspeed\nVersion: 0.0.1\n")
     nodes.kill("w2")
+    wait_until(lambda: "w2" not in nodes.alive())  # else the driver may be sent to the one that is gone
     nodes.start_worker("w2", cpus=0, env={"PYTHONPATH": str(other.parent)})  # the driver runs on the other one
     done = submit(nodes.env, f"storage={tmp_path}/runs", "seed=4", "--stage=corpus")
     assert done.returncode == 2, done.stdout + done.stderr

@@ -3,9 +3,10 @@
     python tests/faults/soak.py --minutes 30 --seed 1
 
 The first run is left alone; what it leaves is what all others must leave. Then, until the time is over, run after run
-is submitted to the cluster and hurt at random moments. A run that ends with an error is given again, by the same
-command. Prints what it did, and a tally with the times from the end of each fault to the next progress of the run. Exit
-code 1 if a run did not end, or ended otherwise.
+is submitted to the cluster and hurt at random moments, sooner in the stages that were hurt least: short ones have
+their turn too. A run that ends with an error is given again, by the same command. Prints what it did, and a tally: the
+times from the end of each fault to the next progress of the run, and what struck in which stage. Exit code 1 if a run
+did not end, or ended otherwise.
 """
 
 from __future__ import annotations
@@ -18,18 +19,22 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from faults.whole import FAULTS, Fault, Submitted, Whole, available
+from faults.whole import FAULTS, STAGES, Fault, Submitted, Whole, available
 
 MOST_TIMES = 12
 """So often the same command is given for one run."""
 SILENCE = 600.0
 """Seconds without a word after which a run is called dead."""
+LONG = 100.0
+"""Seconds without progress after a fault of which is told."""
+Moment = Callable[[Submitted], bool]
+"""Whether it has come."""
 
 
 @dataclass
@@ -42,8 +47,12 @@ class Tally:
     """For each fault, the seconds from its end until the run went on."""
     overtaken: int = 0
     """Faults that were followed by another before the run went on."""
-    stages: Counter[str] = field(default_factory=Counter)
-    """How often each stage was hurt."""
+    struck: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How often each fault struck in each stage."""
+
+    def hurt(self, stage: str) -> int:
+        """How often a stage was."""
+        return sum(count for (where, _), count in self.struck.items() if where == stage)
 
     def good(self) -> bool:
         return self.finished > 0 and not self.otherwise and not self.dead
@@ -53,7 +62,10 @@ class Tally:
             typical, most = statistics.median(seconds), max(seconds)
             say(f"{len(seconds):3} × {what}; went on after {typical:.0f} s, at most {most:.0f}")
         say(f"{self.overtaken:3} × another fault came before the run went on")
-        say(f"{self.stages.total()} faults: " + ", ".join(f"{n} in {stage}" for stage, n in self.stages.items()))
+        say(f"{self.struck.total()} faults in all:")
+        for stage in STAGES:
+            here = [f"{count} × {what}" for (where, what), count in sorted(self.struck.items()) if where == stage]
+            say(f"  {stage:<9} {self.hurt(stage):3}: {', '.join(here) or 'none'}")
         say(f"runs ended: {self.finished}; commands given again: {self.given_again}")
         say(f"runs that left other bytes: {self.otherwise}; runs that did not end: {self.dead}")
 
@@ -75,18 +87,22 @@ def calm_run(whole: Whole, storage: str = "calm") -> dict[str, str]:
 
 
 def hurt_run(
-    whole: Whole, storage: str, faults: Iterator[tuple[float, Fault]], chance: random.Random, tally: Tally
+    whole: Whole, storage: str, faults: Iterator[tuple[Moment, Fault]], chance: random.Random, tally: Tally
 ) -> None:
-    """One run, hurt after so many seconds by each of `faults`, until it ends."""
+    """One run, hurt by each of `faults` when its moment has come, until it ends."""
     run, times, next_fault = Submitted(whole, storage), 1, next(faults, None)
-    since = time.monotonic()
     waiting: tuple[str, float] | None = None
+    told = False
     while True:
         time.sleep(0.2)
         whole.replace_nodes()
         if waiting and run.progressed > waiting[1]:
             tally.recovered[waiting[0]].append(run.progressed - waiting[1])
             waiting = None
+        elif waiting and not told and time.monotonic() > waiting[1] + LONG:
+            told = True
+            say(f"  nothing for {LONG:.0f} s; the last that was said, {time.monotonic() - run.heard:.0f} s ago:")
+            print("\n".join(f"    {line}" for line in run.lines[-4:]), flush=True)
         if run.code == 0:
             tally.finished += 1
             return
@@ -99,19 +115,38 @@ def hurt_run(
                 return
             run, times = Submitted(whole, storage), times + 1
             tally.given_again += 1
-        elif next_fault and time.monotonic() - since > next_fault[0]:
+        elif next_fault and next_fault[0](run):
             stage = run.stage
             if what := next_fault[1](whole, chance):
                 say(f"{stage}: {what}")
-                tally.stages[stage] += 1
+                tally.struck[stage, what] += 1
                 tally.overtaken += waiting is not None
-                waiting = what, time.monotonic()
-            since, next_fault = time.monotonic(), next(faults, None)
+                waiting, told = (what, time.monotonic()), False
+            next_fault = next(faults, None)
 
 
-def at_random(chance: random.Random, end: float) -> Iterator[tuple[float, Fault]]:
+def soon(chance: random.Random, tally: Tally) -> Moment:
+    """Within forty seconds, and within one of the beginning of a stage that was hurt least; every other one only when
+    the run has gone on meanwhile, so that the time until it does is seen."""
+    asked, delay, patience = time.monotonic(), chance.uniform(0, 1), chance.choice([0, 120])
+    due = asked + chance.uniform(2, 40)
+    stage, began = "", asked
+
+    def come(run: Submitted) -> bool:
+        nonlocal stage, began
+        now = time.monotonic()
+        if stage != run.stage:
+            stage, began = run.stage, now
+        rare = run.progressed > 0 and tally.hurt(stage) == min(map(tally.hurt, STAGES))
+        gone_on = run.progressed > asked or now > asked + patience
+        return gone_on and (now > due or (rare and now > began + delay))
+
+    return come
+
+
+def at_random(chance: random.Random, end: float, tally: Tally) -> Iterator[tuple[Moment, Fault]]:
     while time.monotonic() < end:
-        yield chance.uniform(2, 40), chance.choice(FAULTS)
+        yield soon(chance, tally), chance.choice(FAULTS)
 
 
 def compare(found: dict[str, str], expected: dict[str, str], tally: Tally) -> None:
@@ -129,7 +164,7 @@ def soak(whole: Whole, minutes: float, seed: int) -> Tally:
     while time.monotonic() < end:
         number += 1
         ended = tally.finished
-        hurt_run(whole, f"run-{number}", at_random(chance, end), chance, tally)
+        hurt_run(whole, f"run-{number}", at_random(chance, end, tally), chance, tally)
         if tally.finished > ended:
             compare(whole.digests(f"run-{number}"), expected, tally)
     return tally
