@@ -103,6 +103,7 @@ def test_what_is_killed_while_it_is_published_can_be_finished(
         assert finish(place) is not None
     assert (place / "x.txt").read_text() == "new" and place.files() == [MANIFEST, "x.txt"]
     assert Artifact.load(place) is not None
+    assert {name.split("/")[0] for name in place.parent.files()} <= {place.name, partial_of(place).name}
 
 
 @pytest.fixture

@@ -1,3 +1,4 @@
+import contextlib
 import json
 from pathlib import Path
 
@@ -106,6 +107,30 @@ def test_what_was_killed_while_it_was_published_is_published(tmp_path: Path, mon
     assert finished and finished.metrics == {"kept": 2} and finished == Artifact.load(place)
     assert place.files() == ["data/x.txt", MANIFEST] and not partial_of(place).exists()
     assert finish(place) is None
+
+
+@pytest.mark.parametrize("step", ["delete", "move_to"])
+@pytest.mark.parametrize("calls", [1, 2])
+def test_what_was_killed_while_it_replaced_another_is_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, calls: int
+) -> None:
+    make(tmp_path)
+    left, real = [calls], getattr(Place, step)
+
+    def until_killed(place: Place, *arguments: object, **named: object) -> None:
+        left[0] -= 1
+        if not left[0]:
+            killed()
+        real(place, *arguments, **named)
+
+    with monkeypatch.context() as patched, contextlib.suppress(KeyboardInterrupt):
+        patched.setattr(Place, step, until_killed)
+        make(tmp_path, "other")
+    place = Place.parse(tmp_path / "corpus" / "abc")
+    if Artifact.load(place) is None or (place / "data/x.txt").read_text() == "hello":
+        assert finish(place) is not None
+    assert (place / "data/x.txt").read_text() == "other" and Artifact.load(place) is not None
+    assert [path.name for path in (tmp_path / "corpus").iterdir()] == ["abc"]
 
 
 def test_who_has_lost_the_lock_leaves_what_the_other_one_made(tmp_path: Path) -> None:

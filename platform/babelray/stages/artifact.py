@@ -11,7 +11,6 @@ import datetime
 import hashlib
 import json
 import platform
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -120,12 +119,10 @@ def _published(place: Place, manifest: dict[str, Any], still_ours: Check) -> Art
     for work in {_work_of(name) for name in partial.files()} - {""}:
         (partial / work).delete()
     still_ours()
-    old = Place(f"{place.uri}.old-{uuid.uuid4().hex[:8]}")
     if place.exists():
-        place.move_to(old, last=MANIFEST)
+        (place / MANIFEST).delete()  # first, so that what is half deleted is not taken for damaged
+        place.delete()
     partial.move_to(place, last=MANIFEST)
-    if (place / MANIFEST).exists():
-        old.delete()
     return Artifact(place, manifest)
 
 
