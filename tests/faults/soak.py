@@ -3,8 +3,8 @@
     python tests/faults/soak.py --minutes 30 --seed 1
 
 The first run is left alone; what it leaves is what all others must leave. Then, until the time is over, run after run
-is submitted to the cluster and hurt at random moments, sooner in the stages that were hurt least: short ones have
-their turn too. A run that ends with an error is given again, by the same command. Prints what it did, and a tally: the
+is submitted to the cluster and hurt at random moments, sooner in the stages that were hurt least, and by the faults
+that struck least: short stages and rare faults have their turn too. A run that ends with an error is given again, by the same command. Prints what it did, and a tally: the
 times from the end of each fault to the next progress of the run, and what struck in which stage. Exit code 1 if a run
 did not end, or ended otherwise.
 """
@@ -49,6 +49,7 @@ class Tally:
     """Faults that were followed by another before the run went on."""
     struck: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often each fault struck in each stage."""
+    drawn: Counter[Fault] = field(default_factory=Counter)
 
     def hurt(self, stage: str) -> int:
         """How often a stage was."""
@@ -144,9 +145,22 @@ def soon(chance: random.Random, tally: Tally) -> Moment:
     return come
 
 
+def rarest(tally: Tally) -> Fault:
+    """Of the faults that can strike at the moment, one of those that have struck least."""
+
+    def strike(whole: Whole, chance: random.Random) -> str:
+        for fault in sorted(FAULTS, key=lambda fault: (tally.drawn[fault], chance.random())):
+            if what := fault(whole, chance):
+                tally.drawn[fault] += 1
+                return what
+        return ""
+
+    return strike
+
+
 def at_random(chance: random.Random, end: float, tally: Tally) -> Iterator[tuple[Moment, Fault]]:
     while time.monotonic() < end:
-        yield soon(chance, tally), chance.choice(FAULTS)
+        yield soon(chance, tally), rarest(tally)
 
 
 def compare(found: dict[str, str], expected: dict[str, str], tally: Tally) -> None:
