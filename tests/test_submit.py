@@ -452,6 +452,7 @@ def test_a_job_that_the_cluster_does_not_know(console: Console) -> None:
 def test_the_exit_code_is_the_jobs(info: Info, code: int, console: Console) -> None:
     assert attend(Cluster(Info("job"), log="x\n", ends=info), "job", URL, console, "") == code
     assert info.message in shown(console)
+    assert ("the same command goes on" in shown(console)) == (code not in (0, 2))
 
 
 # Ctrl-C

@@ -390,6 +390,8 @@ def _ended(log: Log, info: Any, console: Console) -> int:
     message = (info.message or "").strip()
     if message and (info.driver_exit_code is None or not log.seen):  # else its last lines say why
         console.print(message, highlight=False, markup=False, soft_wrap=True)
+    if (info.driver_exit_code or -1) < 0:
+        console.print("If it was killed, or lost with its node: the same command goes on from there.", soft_wrap=True)
     return int(code) if code > 0 else 128 - int(code)
 
 
