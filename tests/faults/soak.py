@@ -4,9 +4,9 @@
 
 The first run is left alone; what it leaves is what all others must leave. Then, until the time is over, run after run
 is submitted to the cluster and hurt at random moments, sooner in the stages that were hurt least, and by the faults
-that struck least: short stages and rare faults have their turn too. A run that ends with an error is given again, by the same command. Prints what it did, and a tally: the
-times from the end of each fault to the next progress of the run, and what struck in which stage. Exit code 1 if a run
-did not end, or ended otherwise.
+that struck least: short stages and rare faults have their turn too. A run that ends with an error is given again, by
+the same command. Prints what it did, and a tally: the times from the end of each fault to the next progress of the
+run, and what struck in which stage. Exit code 1 if a run did not end, or ended otherwise.
 """
 
 from __future__ import annotations
