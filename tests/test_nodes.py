@@ -60,6 +60,16 @@ def test_a_node_that_differs_is_named(local_ray: None, monkeypatch: pytest.Monke
     assert "babelray" not in refused.value.problem
 
 
+def test_a_node_that_joins_late_and_differs_is_named_when_it_is_given_work(local_ray: None) -> None:
+    (here,) = nodes._alive()
+    other = {**nodes.versions(), "torch": "1.0"}
+    nodes.Driver.this().check()
+    nodes.Driver("another node", nodes.versions()).check()
+    nodes.Driver(here, other).check()  # its own node, where code may be changed while a run goes on
+    with pytest.raises(ClusterError, match=r"node \S+ has torch \S+, the driver 1.0"):
+        nodes.Driver("another node", other).check()
+
+
 @pytest.fixture
 def silent(local_ray: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes that do not answer for a minute."""

@@ -9,6 +9,7 @@ import platform
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def versions() -> Versions:
 def check_nodes(patience: float = PATIENCE) -> None:
     """Ask every node of the cluster, and refuse to go on where one differs from this process.
 
-    Nodes that join later, as an autoscaler's do, are not asked.
+    Nodes that join later, as an autoscaler's do, check themselves when they are given work: `Driver`.
     """
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -74,15 +75,40 @@ def check_nodes(patience: float = PATIENCE) -> None:
             if asked[answer]["NodeID"] in _alive():
                 without.append(f"{_name(asked[answer])}: {str(error).strip().splitlines()[-1]}")
     without += [f"{_name(asked[one])}: no answer in {patience:.0f} s" for one in silent]
-    if wrong:
-        raise ClusterError(
-            "the nodes of the cluster are not alike:\n" + "\n".join(sorted(wrong)),
-            "Give every node the same image or environment, and start the nodes that differ anew.",
-        )
+    _refuse(wrong)
     if without:
         raise ClusterError(
             "not every node of the cluster can take part:\n" + "\n".join(sorted(without)),
             "Give the same command again; if it does not help, start these nodes anew.",
+        )
+
+
+@dataclass(frozen=True)
+class Driver:
+    """Where a process runs that gives others work, and what."""
+
+    node: str
+    versions: Versions
+
+    @classmethod
+    def this(cls) -> Driver:
+        import ray
+
+        return cls(ray.get_runtime_context().get_node_id(), versions())
+
+    def check(self) -> None:
+        """Refuse to work for it on a node that differs from its own: this one may have joined late."""
+        import ray
+
+        if ray.get_runtime_context().get_node_id() != self.node:
+            _refuse(_differences(f"node {ray.util.get_node_ip_address()}", versions(), self.versions))
+
+
+def _refuse(differences: list[str]) -> None:
+    if differences:
+        raise ClusterError(
+            "the nodes of the cluster are not alike:\n" + "\n".join(sorted(differences)),
+            "Give every node the same image or environment, and start the nodes that differ anew.",
         )
 
 

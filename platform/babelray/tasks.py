@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from babelray.errors import BabelrayError
+from babelray.errors import BabelrayError, ClusterError
+from babelray.nodes import Driver
 
 if TYPE_CHECKING:
     from babelray.progress import Progress
@@ -33,15 +34,21 @@ def run_tasks(tasks: Sequence[Task], progress: Progress, unit: str, cpus: float 
     progress.update(0, len(tasks), unit)
     remote = ray.remote(num_cpus=cpus, max_retries=3)(_guarded)
     largest = max((node["Resources"].get("memory", 0) for node in ray.nodes() if node["Alive"]), default=0)
+    driver = Driver.this()
     waiting = {
-        remote.options(memory=min(task.memory, int(largest))).remote(task.function, task.arguments): task.name
+        remote.options(memory=min(task.memory, int(largest))).remote(task.function, task.arguments, driver): task.name
         for task in tasks
     }
     results: dict[str, Any] = {}
     while waiting:
         ready, _ = ray.wait(list(waiting), num_returns=1)
         name = waiting.pop(ready[0])
-        outcome, peak = ray.get(ready[0])
+        try:
+            outcome, peak = ray.get(ready[0])
+        except ray.exceptions.RayTaskError:  # a mistake of ours: its traceback is wanted
+            raise
+        except ray.exceptions.RayError as error:
+            outcome, peak = _lost(name, error), 0
         progress.peak_bytes = max(progress.peak_bytes, peak)
         if isinstance(outcome, BabelrayError):
             for other in waiting:
@@ -52,12 +59,21 @@ def run_tasks(tasks: Sequence[Task], progress: Progress, unit: str, cpus: float 
     return {task.name: results[task.name] for task in tasks}
 
 
-def _guarded(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, int]:
+def _lost(name: str, error: Exception) -> ClusterError:
+    said = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return ClusterError(
+        f"the worker of {name} was lost again and again: {said[:300]}",
+        "Give the same command again: what is done is kept. If memory was short, use larger nodes.",
+    )
+
+
+def _guarded(function: Callable[..., Any], arguments: tuple[Any, ...], driver: Driver) -> tuple[Any, int]:
     """The result, and the memory of the process at its peak.
 
     Errors meant for the user come back as values: Ray would wrap them in its own traceback.
     """
     try:
+        driver.check()
         return function(*arguments), peak_memory()
     except BabelrayError as error:
         return error, peak_memory()

@@ -140,8 +140,15 @@ def test_who_has_lost_the_lock_leaves_what_the_other_one_made(tmp_path: Path) ->
         raise StorageError("another run has taken over")
 
     (partial_of(place) / "data" / "x.txt").write_text("other")
+    (partial_of(place) / "work" / "checkpoint").write_text("other")
+    there = partial_of(place).files()
     with pytest.raises(StorageError, match="taken over"):
         publish(place, DESCRIPTION, lost)
+    assert partial_of(place).files() == there, "what the other one is working on is left alone"
+    (partial_of(place) / MANIFEST).write_json({"files": {}})
+    with pytest.raises(StorageError, match="taken over"):
+        finish(place, lost)
+    assert partial_of(place).files() == sorted([*there, MANIFEST])
     assert (place / "data/x.txt").read_text() == "hello" and Artifact.load(place) is not None
 
 

@@ -48,7 +48,8 @@ class Artifact:
     def load(cls, place: Place) -> Artifact | None:
         """The artifact at a place, or None if there is none; an error if it is damaged."""
         if not (place / MANIFEST).exists():
-            if place.exists() and not (partial_of(place) / MANIFEST).exists():
+            half = place.exists() and not (partial_of(place) / MANIFEST).exists()
+            if half and not (place / MANIFEST).exists():  # another run may have published it at this moment
                 raise ArtifactError(f"{place} has no {MANIFEST}", _redo(place))
             return None
         try:
@@ -84,11 +85,13 @@ def partial_of(place: Place) -> Place:
 
 def publish(place: Place, manifest: dict[str, Any], still_ours: Check = lambda: None) -> Artifact:
     """Make what lies in the partial folder, but for `work/`, the artifact, with its manifest, in one step."""
+    still_ours()  # else the other one's work is in there
     partial = partial_of(place)
     partial.sweep()
     sizes = {n: size for n, size in partial.sizes().items() if n != MANIFEST and not _work_of(n)}
     files = {n: {"bytes": sizes[n], "digest": (partial / n).digest()} for n in sorted(sizes)}
     manifest = {"format": FORMAT, **manifest, "files": files}
+    still_ours()
     (partial / MANIFEST).write_json(manifest)
     return _published(place, manifest, still_ours)
 
@@ -100,6 +103,7 @@ def finish(place: Place, still_ours: Check = lambda: None) -> Artifact | None:
         return None
     manifest = (partial / MANIFEST).read_json()
     _check_files(partial, manifest["files"])
+    still_ours()
     return _published(place, manifest, still_ours)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from babelray import cluster
 from babelray.errors import BabelrayError, ClusterError
+from babelray.nodes import Driver
 from babelray.tasks import peak_memory
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ def run_workers(
     with cluster.mailbox(receive) as mailbox:
         trainer = TorchTrainer(
             _run,
-            train_loop_config={"function": function, "mailbox": mailbox},
+            train_loop_config={"function": function, "mailbox": mailbox, "driver": Driver.this()},
             scaling_config=ScalingConfig(
                 num_workers=workers,
                 use_gpu=use_gpu,
@@ -260,6 +261,7 @@ def _run(config: dict[str, Any]) -> None:
     if ray.get(worker.mailbox.failed.remote()):
         return
     try:
+        config["driver"].check()
         config["function"](worker)
     except BabelrayError as error:
         ray.get(worker.mailbox.put.remote({"kind": "error", "error": error}))
