@@ -485,6 +485,26 @@ def test_ctrl_c_stops_the_job_and_waits_for_it(console: Console, monkeypatch: py
     assert "the same command goes on from here" in shown(console)
 
 
+@pytest.mark.parametrize(("at", "stopped"), [(-1, ["job"]), (2, [])])
+def test_a_cluster_that_does_not_answer_is_asked_again_to_stop_the_job(
+    console: Console, monkeypatch: pytest.MonkeyPatch, at: int, stopped: list[str]
+) -> None:
+    interrupts(monkeypatch, at)
+    cluster = Cluster(Info("job"))
+    stop, away = cluster.stop_job, iter([OSError("gone"), RuntimeError("status code 503")])
+
+    def stop_job(job: str) -> Any:
+        if error := next(away, None):
+            raise error
+        return stop(job)
+
+    cluster.stop_job = stop_job  # type: ignore[method-assign]
+    assert attend(cluster, "job", URL, console, "babelray submit") == 130
+    assert cluster.stopped == stopped
+    assert shown(console).count("does not answer") == 1
+    assert ("goes on. Follow it: babelray submit --follow job" in shown(console)) == (not stopped)
+
+
 def test_ctrl_c_at_the_moment_of_a_line_is_not_lost(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(submit, "GRACE", 0.0)
     monkeypatch.setattr(submit, "SILENCE", 2.0)

@@ -406,10 +406,30 @@ def _interrupted(client: Any, log: Log, address: str, console: Console, command:
         console.print(f"\nIt goes on. {later}", highlight=False, soft_wrap=True)
         return INTERRUPTED
     console.print("Stopping …")
+    asked = False
     try:
-        with _clear_errors(address):
-            client.stop_job(log.job)
+        _stop(client, log.job, address, console)
+        asked = True
         return _follow(client, log, address, console)
     except KeyboardInterrupt:
-        console.print(f"\nIt was asked to stop. {later}", highlight=False, soft_wrap=True)
+        state = "It was asked to stop." if asked else "It could not be asked to stop, and goes on."
+        console.print(f"\n{state} {later}", highlight=False, soft_wrap=True)
         return INTERRUPTED
+
+
+def _stop(client: Any, job: str, address: str, console: Console) -> None:
+    """Ask a job to stop; a cluster that does not answer is asked again."""
+    wait, deadline = 0.0, time.monotonic() + PATIENCE
+    while True:
+        try:
+            client.stop_job(job)
+            return
+        except _unreachable() as error:
+            if "status code 404" in str(error) or time.monotonic() > deadline:
+                with _clear_errors(address):
+                    raise
+            if not wait:
+                note = f"[yellow]{address} does not answer[/]; asking again. Ctrl-C leaves the job running."
+                console.print(note, highlight=False, soft_wrap=True)
+            wait = min(2 * wait or 1.0, 30.0)
+            time.sleep(wait)

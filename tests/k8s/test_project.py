@@ -72,11 +72,16 @@ def test_there_are_three_jobs_and_their_variables_are_set() -> None:
         assert set(re.findall(r"\$(\w+)", spec["entrypoint"])) <= settings().keys()
 
 
-def test_the_shipped_overlays_change_only_settings_that_are_there() -> None:
-    patches = yaml.safe_load((ROOT / "k8s/overlays/local/kustomization.yaml").read_text())["patches"]
-    changed = [yaml.safe_load(p["patch"]) for p in patches if "target" not in p]
-    (storage,) = [p for p in changed if p["kind"] == "ConfigMap"]
-    assert storage["data"].keys() <= settings().keys()
+def changed_settings(overlay: str) -> set[str]:
+    """Names that an overlay sets in the ConfigMaps of base."""
+    patches = yaml.safe_load((ROOT / f"k8s/overlays/{overlay}/kustomization.yaml").read_text()).get("patches", [])
+    changed = [yaml.safe_load(p["patch"]) for p in patches if "patch" in p and "target" not in p]
+    return {name for patch in changed if patch["kind"] == "ConfigMap" for name in patch["data"]}
+
+
+def test_the_shipped_overlays_change_settings_that_are_there_and_add_what_is_asked_for() -> None:
+    assert changed_settings("local") and changed_settings("local") <= settings().keys()
+    assert changed_settings("gpu") == {"BABELRAY_USE_GPU"}
 
 
 def package(name: str) -> Path:
@@ -95,7 +100,7 @@ def readers(variable: str) -> list[Path]:
         return [package("botocore") / name for name in ("configprovider.py", "credentials.py")]
     if prefix == "RAY":
         return [package("ray") / "_common/usage/usage_constants.py"]
-    return [ROOT / "k8s/base/jobs.yaml"]
+    return [ROOT / "k8s/base/jobs.yaml", *(ROOT / "platform/babelray").rglob("*.py")]
 
 
 def variables() -> set[str]:
@@ -103,6 +108,7 @@ def variables() -> set[str]:
     pods += [pod for m in manifests.read(ROOT / "k8s/overlays/production/redis.yaml") for pod in rules.pods(m)]
     named = {v["name"] for pod in pods for c in pod.containers for v in c.get("env", [])}
     secrets = {key for m in made_secrets() if m["metadata"]["name"] != "ray-token" for key in m["data"]}
+    named |= set().union(*map(changed_settings, manifests.OVERLAYS))
     return named | {name for name in settings() if name.isupper()} | {key for key in secrets if key.isupper()}
 
 
@@ -116,7 +122,14 @@ def test_every_variable_has_a_reader() -> None:
         name for name in variables() - IMAGES_OWN if not any(name in path.read_text("utf-8") for path in readers(name))
     ]
     assert unread == []
-    assert {"MLFLOW_TRACKING_URI", "MLFLOW_FLASK_SERVER_SECRET_KEY", "BABELRAY_STORAGE", "PGPASSWORD"} <= variables()
+    some = {
+        "MLFLOW_TRACKING_URI",
+        "MLFLOW_FLASK_SERVER_SECRET_KEY",
+        "BABELRAY_STORAGE",
+        "BABELRAY_USE_GPU",
+        "PGPASSWORD",
+    }
+    assert some <= variables()
 
 
 def test_ray_listens_where_the_manifests_say() -> None:

@@ -93,7 +93,14 @@ class _Held:
         self._one_at_a_time = threading.Lock()
 
     def take(self) -> None:
-        """Take it when it is free, or has not been renewed for long."""
+        """Take it when it is free, or has not been renewed for long; say if this server cannot keep two apart."""
+        self._take()
+        if self._write_unless_there():
+            logging.getLogger("babelray").warning(
+                "this S3 server knows no conditional writes: see to it yourself that no two runs make %s", self.place
+            )
+
+    def _take(self) -> None:
         seen, since, asked = "", 0.0, time.monotonic()
         while not s3.patient(self._write)(None):
             there = s3.patient(s3.read_tagged)(self.uri)
@@ -133,6 +140,13 @@ class _Held:
         self.renew()
         if not self.lost:
             s3.delete_object(self.uri)
+
+    def _write_unless_there(self) -> bool:
+        """Whether the server overwrites what it was told not to."""
+        with self._one_at_a_time:
+            tag = s3.patient(s3.write_if)(self.uri, f"{self._owner} {self._count}".encode(), None)
+            self._tag = tag or self._tag
+        return tag is not None
 
     def _write(self, expected: str | None) -> bool:
         """Write a new sign of life over the one that is expected, or where nothing is; False if it is another's."""

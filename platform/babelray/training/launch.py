@@ -167,8 +167,7 @@ def run_workers(
             errors.append(event["error"])
 
     resources = ray.cluster_resources()
-    # A cluster that scales up has no GPU until one is asked for.
-    use_gpu = os.environ.get("BABELRAY_USE_GPU") == "1" or resources.get("GPU", 0) >= workers
+    use_gpu = _asks_for_gpus(workers, resources)
     cpus = min(1.0, resources.get("CPU", 1) / (2 * workers))
     # GPUs that are near each other talk faster; workers without one would take each other's cores.
     strategy = "PACK" if use_gpu else "SPREAD"
@@ -206,6 +205,11 @@ def run_workers(
             "Run the same command again to go on from the last checkpoint; --debug shows the workers' own output.",
         ) from failed
     return result.best_checkpoints or []
+
+
+def _asks_for_gpus(workers: int, resources: Mapping[str, float]) -> bool:
+    """Whether there is one for each worker, or the user says that they come: a cluster that scales up has none yet."""
+    return os.environ.get("BABELRAY_USE_GPU") == "1" or resources.get("GPU", 0) >= workers
 
 
 @contextlib.contextmanager
