@@ -10,6 +10,14 @@ from pathlib import Path
 import psutil
 
 ROOT = Path(__file__).resolve().parents[1]
+STAGES = ["corpus", "encoder", "extract", "align", "pretrain", "evaluate", "report"]
+VARYING = ("manifest.json", "curves.json", "report.html", "README.md")
+"""Files that hold speeds or times."""
+
+
+def is_result(name: str) -> bool:
+    """Whether a file of a storage must be the same whenever and wherever it is made, and whatever happens meanwhile."""
+    return name.split("/")[0] in STAGES and ".partial/" not in name and not name.endswith(VARYING)
 
 
 def start(*arguments: str, **env: str) -> subprocess.Popen[str]:

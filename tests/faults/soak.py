@@ -6,20 +6,22 @@ The first run is left alone; what it leaves is what all others must leave. Then,
 is submitted to the cluster and hurt at random moments, sooner in the stages that were hurt least, and by the faults
 that struck least: short stages and rare faults have their turn too. A run that ends with an error is given again, by
 the same command. Prints what it did, and a tally: the times from the end of each fault to the next progress of the
-run, and what struck in which stage. Exit code 1 if a run did not end, or ended otherwise.
+run, and what struck in which stage. Exit code 1 if a run did not end, ended otherwise, or did again what was done.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
+import re
 import signal
 import statistics
 import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +33,8 @@ MOST_TIMES = 12
 """So often the same command is given for one run."""
 SILENCE = 600.0
 """Seconds without a word after which a run is called dead."""
+ENDED = re.compile(r"✓ (\w+) +\d+ s$")
+RESUMED = re.compile(r"resumed at step (\d+)")
 LONG = 100.0
 """Seconds without progress after a fault of which is told."""
 Moment = Callable[[Submitted], bool]
@@ -42,6 +46,8 @@ class Tally:
     finished: int = 0
     otherwise: int = 0
     dead: int = 0
+    twice: list[str] = field(default_factory=list)
+    """What was done again though it was done."""
     given_again: int = 0
     recovered: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """For each fault, the seconds from its end until the run went on."""
@@ -56,7 +62,7 @@ class Tally:
         return sum(count for (where, _), count in self.struck.items() if where == stage)
 
     def good(self) -> bool:
-        return self.finished > 0 and not self.otherwise and not self.dead
+        return self.finished > 0 and not self.otherwise and not self.dead and not self.twice
 
     def show(self) -> None:
         for what, seconds in sorted(self.recovered.items()):
@@ -69,6 +75,7 @@ class Tally:
             say(f"  {stage:<9} {self.hurt(stage):3}: {', '.join(here) or 'none'}")
         say(f"runs ended: {self.finished}; commands given again: {self.given_again}")
         say(f"runs that left other bytes: {self.otherwise}; runs that did not end: {self.dead}")
+        say(f"done twice though it was complete or saved: {'; '.join(self.twice) or 'nothing'}")
 
 
 def say(text: str) -> None:
@@ -92,6 +99,7 @@ def hurt_run(
 ) -> None:
     """One run, hurt by each of `faults` when its moment has come, until it ends."""
     run, times, next_fault = Submitted(whole, storage), 1, next(faults, None)
+    attempts = [run]
     waiting: tuple[str, float] | None = None
     told = False
     while True:
@@ -106,6 +114,7 @@ def hurt_run(
             print("\n".join(f"    {line}" for line in run.lines[-4:]), flush=True)
         if run.code == 0:
             tally.finished += 1
+            tally.twice += done_twice(attempt.lines for attempt in attempts)
             return
         if run.code is not None or time.monotonic() - run.heard > SILENCE:
             run.end()
@@ -115,6 +124,7 @@ def hurt_run(
                 print("\n".join(run.lines[-40:]), flush=True)
                 return
             run, times = Submitted(whole, storage), times + 1
+            attempts.append(run)
             tally.given_again += 1
         elif next_fault and next_fault[0](run):
             stage = run.stage
@@ -124,6 +134,25 @@ def hurt_run(
                 tally.overtaken += waiting is not None
                 waiting, told = (what, time.monotonic()), False
             next_fault = next(faults, None)
+
+
+def done_twice(attempts: Iterable[list[str]]) -> list[str]:
+    """What the logs of one run say: a stage that ended a second time, a training that went on from before a checkpoint.
+
+    >>> done_twice([["✓ corpus    9 s", "resumed at step 10"], ["✓ corpus    complete, kept", "resumed at step 10"]])
+    []
+    >>> done_twice([["✓ corpus    9 s", "resumed at step 10"], ["✓ corpus    8 s", "resumed at step 5"]])
+    ['corpus', 'steps from 5 to 10']
+    """
+    ended: list[str] = []
+    steps: list[int] = []
+    for lines in attempts:
+        if any("running already: following" in line for line in lines):  # a log that was seen before
+            continue
+        ended += [match[1] for line in lines if (match := ENDED.match(line))]
+        steps += [int(match[1]) for line in lines if (match := RESUMED.search(line))]
+    back = [f"steps from {after} to {before}" for before, after in itertools.pairwise(steps) if after < before]
+    return [stage for stage, times in Counter(ended).items() if times > 1] + back
 
 
 def soon(chance: random.Random, tally: Tally) -> Moment:
@@ -173,6 +202,7 @@ def compare(found: dict[str, str], expected: dict[str, str], tally: Tally) -> No
 def soak(whole: Whole, minutes: float, seed: int) -> Tally:
     chance, tally = random.Random(seed), Tally()
     expected = calm_run(whole)
+    say(f"it left {len(expected)} files that must be the same")
     end = time.monotonic() + 60 * minutes
     number = 0
     while time.monotonic() < end:

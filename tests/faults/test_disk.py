@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import command
+from command import STAGES, is_result
 
-STAGES = ["corpus", "encoder", "extract", "align", "pretrain", "evaluate", "report"]
 HURT = ["corpus", "encoder", "extract", "pretrain"]
 """Those that take long enough to be met in the middle."""
 SMALL = [
@@ -54,9 +54,8 @@ def fill(disk: Path) -> None:
 
 def left(storage: Path) -> dict[str, str]:
     """What a run left and completed, but for notes of when and where."""
-    files = {str(p.relative_to(storage)): p for p in storage.rglob("*.*") if ".partial" not in str(p)}
-    kept = {name: p for name, p in files.items() if p.suffix in (".safetensors", ".parquet", ".tsv")}
-    return {name: hashlib.sha256(p.read_bytes()).hexdigest() for name, p in kept.items()}
+    files = {p.relative_to(storage).as_posix(): p for p in storage.rglob("*") if p.is_file()}
+    return {name: hashlib.sha256(p.read_bytes()).hexdigest() for name, p in files.items() if is_result(name)}
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import servers
 from cluster.nodes import HEAD, Nodes
 from cluster.nodes import available as nodes_available
+from command import STAGES, is_result
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKERS = ("w1", "w2")
@@ -42,7 +43,6 @@ RUN = [
     "pretrain.max_failures=20",
     "pretrain.zero_stage=2",
 ]
-STAGES = ["corpus", "encoder", "extract", "align", "pretrain", "evaluate", "report"]
 STAGE = re.compile(rf"^(?:✓ )?({'|'.join(STAGES)})\b")
 NOT_YET = re.compile(r"complete, kept|: 0/")
 """In a line that says that nothing had to be done, or that nothing is done yet."""
@@ -120,9 +120,9 @@ class Whole:
         )
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"{storage}/")
         names = [item["Key"] for page in pages for item in page.get("Contents", [])]
-        kept = [n for n in names if n.endswith((".safetensors", ".parquet", "vocabulary.tsv"))]
-        read = lambda name: client.get_object(Bucket=BUCKET, Key=name)["Body"].read()  # noqa: E731
-        return {name.removeprefix(f"{storage}/"): hashlib.sha256(read(name)).hexdigest() for name in kept}
+        kept = [n for n in (name.removeprefix(f"{storage}/") for name in names) if is_result(n)]
+        read = lambda name: client.get_object(Bucket=BUCKET, Key=f"{storage}/{name}")["Body"].read()  # noqa: E731
+        return {name: hashlib.sha256(read(name)).hexdigest() for name in kept}
 
 
 class Submitted:
@@ -220,15 +220,22 @@ def s3_server(whole: Whole, chance: random.Random) -> str:
 
 
 def stopped_worker(whole: Whole, chance: random.Random) -> str:
-    victims = _some(whole.processes("RayTrainWorker") or whole.processes("ray::_guarded"), chance)
-    for process in victims:
+    return _stop(_some(whole.processes("RayTrainWorker") or whole.processes("ray::_guarded"), chance), "a worker")
+
+
+def stopped_driver(whole: Whole, chance: random.Random) -> str:
+    return _stop(whole.processes("jobs/run.py"), "the driver")
+
+
+def _stop(processes: list[psutil.Process], what: str) -> str:
+    for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.send_signal(signal.SIGSTOP)
-    time.sleep(60 if victims else 0)
-    for process in victims:
+    time.sleep(60 if processes else 0)
+    for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.send_signal(signal.SIGCONT)
-    return "a worker stopped for a minute (SIGSTOP)" if victims else ""
+    return f"{what} stopped for a minute (SIGSTOP)" if processes else ""
 
 
 def partition(whole: Whole, chance: random.Random) -> str:
@@ -254,5 +261,6 @@ FAULTS: tuple[Fault, ...] = (
     tracking_server,
     s3_server,
     stopped_worker,
+    stopped_driver,
     partition,
 )

@@ -14,6 +14,7 @@ import pytest
 import servers
 from babelray.stages.artifact import MANIFEST
 from babelray.storage import Place, s3
+from command import STAGES, VARYING
 
 pytestmark = [pytest.mark.slow, pytest.mark.fault]
 
@@ -68,15 +69,10 @@ def without(manifest: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-VARYING = ("curves.json", "report.html", "README.md")
-"""Files that hold speeds or times."""
-
-
 def test_outages_in_every_stage(server: servers.Server, babelray, recipe_file, tmp_path: Path) -> None:
     recipe = str(recipe_file(languages=["en", "de"]))
     there = Place.parse("s3://bucket/runs")
-    stages = ["corpus", "encoder", "extract", "align", "pretrain", "evaluate", "report"]
-    outages = Outages(server, tmp_path / "s3", stages, seconds=8)
+    outages = Outages(server, tmp_path / "s3", STAGES, seconds=8)
     outages.start()
     process: subprocess.CompletedProcess[str] = babelray("run", recipe, f"storage={there}", cwd=tmp_path)
     outages.over.set()
@@ -87,8 +83,8 @@ def test_outages_in_every_stage(server: servers.Server, babelray, recipe_file, t
     local = babelray("run", recipe, cwd=tmp_path)
     assert local.returncode == 0, local.stdout + local.stderr
     here = Place.parse(tmp_path / "runs")
-    ours = [n for n in there.files() if n.split("/")[0] in stages]
-    assert ours == [n for n in here.files() if n.split("/")[0] in stages] and len(ours) > 30
+    ours = [n for n in there.files() if n.split("/")[0] in STAGES]
+    assert ours == [n for n in here.files() if n.split("/")[0] in STAGES] and len(ours) > 30
     for name in ours:
         if name.endswith(MANIFEST):
             first, second = (without((root / name).read_json()) for root in (here, there))
