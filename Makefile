@@ -1,7 +1,7 @@
 # make run        the quickstart, from text to report
 # make test       unit and integration tests; make test-all adds faults, servers and the quickstart
 # make dashboard  the MLflow dashboard of the runs, on this machine only
-# make cluster    a cluster on this machine, with S3 and MLflow, and a run on it; make cluster-down ends it
+# make cluster    a cluster on this machine, with S3 and MLflow, and a run on it, until Ctrl-C; make cluster-down deletes its data
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin

@@ -1,4 +1,4 @@
-"""`make cluster-down`: end what `make cluster` started, also after a crash; twice does no harm.
+"""`make cluster-down`: end what `make cluster` started, also after a crash, and delete its data; twice does no harm.
 
 python tests/cluster/down.py [FOLDER]
 """

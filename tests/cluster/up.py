@@ -1,7 +1,8 @@
 """`make cluster`: a whole cluster on this machine, and a small run on it.
 
 A Ray head and two workers, each in a network namespace of its own, S3, PostgreSQL, and MLflow with passwords. The run
-is submitted from outside, as a user would. `make cluster-down` ends it all.
+is submitted from outside, as a user would. Then the cluster waits for more, and ends with Ctrl-C; where nobody sits at
+a terminal it ends at once. Its data stay until `make cluster-down`: the next `make cluster` goes on with them.
 
     python tests/cluster/up.py [FOLDER]
 """
@@ -18,6 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import servers
+from babelray.errors import INTERRUPTED
 from cluster import keeper
 from cluster.nodes import available
 
@@ -37,23 +39,36 @@ def main(folder: Path = FOLDER) -> int:
         print("\n".join(missing), file=sys.stderr)
         return 2
     if (folder / keeper.READY).exists() and keeper.running(folder):
-        print("The cluster is up.")
-    else:
-        keeper.stop(folder)
-        if Path(f"/sys/class/net/{keeper.LABEL}0").exists():
-            print(f"another cluster has the bridge {keeper.LABEL}0: end that first", file=sys.stderr)
-            return 2
-        if why := available():
-            print(f"One node on loopback instead of three that are apart: {why}.")
-        print("Starting S3, PostgreSQL, MLflow and Ray: a minute or two.", flush=True)
+        print("The cluster is up, from another terminal.")
+        return run(folder)
+    keeper.stop(folder)
+    if Path(f"/sys/class/net/{keeper.LABEL}0").exists():
+        print(f"another cluster has the bridge {keeper.LABEL}0: end that first", file=sys.stderr)
+        return 2
+    if why := available():
+        print(f"One node on loopback instead of three that are apart: {why}.")
+    print("Starting S3, PostgreSQL, MLflow and Ray: a minute or two.", flush=True)
+    try:
         start(folder)
+        code = run(folder)
+        if sys.stdin.isatty():
+            input("The cluster is up. Enter or Ctrl-C ends it.\n")
+        return code
+    except (KeyboardInterrupt, EOFError):
+        return INTERRUPTED
+    finally:
+        print("Ending the cluster. `make cluster` goes on with its data, `make cluster-down` deletes them.", flush=True)
+        keeper.stop(folder)
+
+
+def run(folder: Path) -> int:
     ready = json.loads((folder / keeper.READY).read_text())
     show(folder, ready)
     began = time.monotonic()
     command = [str(Path(sys.executable).parent / "babelray"), "submit", *RUN]
     print(f"\n{' '.join(command)}", flush=True)
     code = subprocess.run(command, cwd=ROOT, env={**os.environ, **ready["ray"]}).returncode
-    print(f"The run took {time.monotonic() - began:.0f} s. make cluster-down ends the cluster.")
+    print(f"The run took {time.monotonic() - began:.0f} s.", flush=True)
     return code
 
 

@@ -1,0 +1,61 @@
+"""`make cluster` ends what it has started, however it goes, and nothing else."""
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+import servers
+from babelray.errors import INTERRUPTED
+from cluster import keeper, up
+
+
+@pytest.fixture
+def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The clusters that were ended after they had started."""
+    found: list[Path] = []
+    monkeypatch.setattr(servers, "available", lambda name: "")
+    monkeypatch.setattr(up, "start", lambda folder: found.clear())
+    monkeypatch.setattr(up, "run", lambda folder: 0)
+    monkeypatch.setattr(keeper, "stop", found.append)
+    monkeypatch.setattr(keeper, "LABEL", "none")
+    return found
+
+
+def raising(error: BaseException) -> object:
+    def fail(folder: Path) -> int:
+        raise error
+
+    return fail
+
+
+def test_without_a_terminal_it_ends_after_the_run(tmp_path: Path, ended: list[Path], monkeypatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    monkeypatch.setattr(up, "run", lambda folder: 3)
+    assert up.main(tmp_path) == 3, "the exit code of the run"
+    assert ended == [tmp_path]
+
+
+def test_at_a_terminal_it_waits(tmp_path: Path, ended: list[Path], monkeypatch) -> None:
+    terminal = io.StringIO("\n")
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stdin", terminal)
+    assert up.main(tmp_path) == 0
+    assert terminal.read() == "", "it waited for Enter"
+    assert ended == [tmp_path]
+
+
+@pytest.mark.parametrize("during", ["start", "run"])
+def test_ctrl_c_ends_it(tmp_path: Path, ended: list[Path], monkeypatch, during: str) -> None:
+    monkeypatch.setattr(up, during, raising(KeyboardInterrupt()))
+    assert up.main(tmp_path) == INTERRUPTED
+    before = [tmp_path] if during == "start" else []  # what an earlier one may have left
+    assert ended == [*before, tmp_path]
+
+
+def test_one_of_another_terminal_is_left_alone(tmp_path: Path, ended: list[Path], monkeypatch) -> None:
+    (tmp_path / keeper.READY).touch()
+    monkeypatch.setattr(keeper, "running", lambda folder: ["someone"])
+    assert up.main(tmp_path) == 0
+    assert ended == []
