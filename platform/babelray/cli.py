@@ -380,8 +380,12 @@ def _run(path: str, overrides: list[str] | None, until: str | None, dry_run: boo
 
 
 def _dashboard_command(recipe: Run) -> str:
+    from babelray.tracking.tracker import tracking_uri
+
     if uri := os.environ.get("MLFLOW_TRACKING_URI", ""):
         return "MLflow at MLFLOW_TRACKING_URI" if "@" in uri else uri
+    if not tracking_uri(recipe.storage):
+        return f"none; the figures wait in {recipe.storage}/unsent for a run with MLFLOW_TRACKING_URI"
     storage = "" if recipe.storage == "runs" else f" --storage {recipe.storage}"
     return f"{_program()} dashboard{storage}   (then open http://127.0.0.1:5000)"
 

@@ -62,3 +62,26 @@ def test_patience_lasts_as_long_as_is_said(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(EndpointConnectionError):
         s3.patient(away_until)(s3.PATIENCE + 0.1)
     assert now[0] == s3.PATIENCE
+
+
+@pytest.mark.parametrize(
+    ("said", "times"),
+    [("EOF occurred in violation of protocol", 2), ("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate", 1)],
+)
+def test_a_secure_connection_that_breaks_is_made_again(said: str, times: int) -> None:
+    """A server that goes away breaks it too; only a certificate that is wrong stays wrong."""
+    from botocore.exceptions import SSLError
+
+    asked: list[str] = []
+
+    def ask() -> str:
+        asked.append(said)
+        if len(asked) == 1:
+            raise SSLError(endpoint_url="https://127.0.0.1:9", error=said)
+        return "back"
+
+    try:
+        assert s3.patient(ask)() == "back"
+    except SSLError as error:
+        assert "certificate" in s3.explain(error)[1]
+    assert len(asked) == times

@@ -104,7 +104,12 @@ def _is_away(error: BaseException) -> bool:
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         return status >= 500 or status in (408, 429)
     cut = (exceptions.ConnectionError, exceptions.HTTPClientError, exceptions.IncompleteReadError, RetriesExceededError)
-    return isinstance(error, cut) and not isinstance(error, exceptions.SSLError)
+    return isinstance(error, cut) and not _is_untrusted(error)
+
+
+def _is_untrusted(error: BaseException) -> bool:
+    """Whether the server's certificate is; other trouble with TLS is that of a server that goes away."""
+    return "CERTIFICATE_VERIFY_FAILED" in str(error)
 
 
 def _cause(error: BaseException) -> BaseException:
@@ -130,6 +135,7 @@ def explain(error: BaseException) -> tuple[str, str]:
         "NoCredentialsError": ("no credentials were found", "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."),
         "EndpointConnectionError": ("the S3 server does not answer", "Check AWS_ENDPOINT_URL and the network."),
         "ConnectTimeoutError": ("the S3 server does not answer", "Check AWS_ENDPOINT_URL and the network."),
+        "SSLError": ("no secure connection to the S3 server", "Check AWS_ENDPOINT_URL and the server's certificate."),
         "ReadTimeoutError": ("the S3 server does not answer", "Check AWS_ENDPOINT_URL and the network."),
         "ConnectionClosedError": ("the S3 server ended the connection", "Check AWS_ENDPOINT_URL and the network."),
         "ResponseStreamingError": ("the S3 server ended the connection", "Check AWS_ENDPOINT_URL and the network."),

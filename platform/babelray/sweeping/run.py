@@ -19,7 +19,7 @@ from babelray import cluster
 from babelray.errors import BabelrayError, RecipeError
 from babelray.stages import artifact, pipeline
 from babelray.storage import Place
-from babelray.storage.lock import only_one
+from babelray.storage.lock import Check, only_one
 from babelray.sweeping.board import Board, summary, trial_table
 from babelray.sweeping.page import sweep_page
 from babelray.sweeping.records import Journal, Record, Trial, measured
@@ -54,7 +54,7 @@ def run_sweep(sweep: Sweep, console: Console) -> Place:
     steps = sweep.plan(sweep.recipe)
     place = place_of(sweep, steps)
     journal = Journal(place)
-    with only_one(place):
+    with only_one(place) as still_ours:
         records = journal.read()
         search = Search(sweep.space, records.values())
         if not search.left and (place / PAGE).exists():
@@ -67,7 +67,8 @@ def run_sweep(sweep: Sweep, console: Console) -> Place:
                     tracker.settle(*_named(record.trial), _figures(sweep.space, record), STATUS[record.state])
             if search.left:
                 _share(sweep, steps, console)
-                _tune(Following(sweep, journal, records, search, tracker, console), steps)
+                _tune(Following(sweep, journal, records, search, tracker, console), steps, still_ours)
+            still_ours()
             _conclude(sweep, place, tracker)
     return place
 
@@ -117,7 +118,7 @@ def _share(sweep: Sweep, steps: list[Step], console: Console) -> None:
         done[step.stage.name] = found or pipeline.execute(step, done, False, console, Telling(lambda event: None))
 
 
-def _tune(following: Following, steps: list[Step]) -> None:
+def _tune(following: Following, steps: list[Step], still_ours: Check) -> None:
     """Have Tune run the trials."""
     defaults = {
         "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the records say all
@@ -162,8 +163,9 @@ def _tune(following: Following, steps: list[Step]) -> None:
         try:
             tuner.fit()
         finally:
-            following.abandon()
             ray.kill(following.locks)
+            still_ours()  # else what lies there is the other one's
+            following.abandon()
             (place / "tune").delete()
     if following.wrong:
         raise following.wrong

@@ -34,12 +34,23 @@ def register(client: Any, name: str, alias: str, place: Place, key: str, run_id:
     if version is None:
         with place.local_input() as folder:
             client.log_artifacts(run_id, str(folder), FOLDER)
-        if not client.search_registered_models(f"name = '{name}'"):
-            client.create_registered_model(name)
+        _make_model(client, name)
         source = f"{client.get_run(run_id).info.artifact_uri}/{FOLDER}"
         version = client.create_model_version(name, source, run_id, tags={TAG: key}).version
     client.set_registered_model_alias(name, alias, version)
     return str(version)
+
+
+def _make_model(client: Any, name: str) -> None:
+    from mlflow.exceptions import MlflowException
+
+    if client.search_registered_models(f"name = '{name}'"):
+        return
+    try:
+        client.create_registered_model(name)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":  # another run was a moment faster
+            raise
 
 
 def registered(client: Any, name: str, key: str) -> str | None:

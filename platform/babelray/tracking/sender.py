@@ -20,8 +20,14 @@ class RefusedError(Exception):
     """The server will not take this message, now or later."""
 
 
+class NowhereError(Exception):
+    """There is no server to send to."""
+
+
 def client(uri: str) -> Any:
     """A client of the server, or of a SQLite file, with little patience: who calls it has its own."""
+    if not uri:
+        raise NowhereError
     defaults = {
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
         "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
@@ -45,11 +51,23 @@ def client(uri: str) -> Any:
 
 def reason(error: Exception) -> str:
     """Why it could not be sent, in a few words that hold no password."""
+    if isinstance(error, NowhereError):
+        return "this job has no MLFLOW_TRACKING_URI, and its own folder is deleted with it"
     if _status(error) == 401:
         return "MLflow does not know the user or the password (MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD)"
-    if _status(error) == 403:
+    if is_forbidden(error):
         return "MLflow does not permit this to the user (MLFLOW_TRACKING_USERNAME)"
     return f"MLflow does not answer ({type(error).__name__})"
+
+
+def is_forbidden(error: Exception) -> bool:
+    """Whether the server knows the user, who may not do this."""
+    return _status(error) == 403
+
+
+def is_there_already(error: Exception) -> bool:
+    """Whether another one was a moment faster."""
+    return getattr(error, "error_code", "") == "RESOURCE_ALREADY_EXISTS"
 
 
 def _status(error: Exception) -> int:
@@ -90,6 +108,8 @@ class Sender:
 
     @functools.cached_property
     def _experiment_id(self) -> str:
+        from mlflow.exceptions import MlflowException
+
         found = self._client.get_experiment_by_name(self.experiment)
         if found is not None:
             return found.experiment_id
@@ -99,7 +119,12 @@ class Sender:
                 Path(self.uri.removeprefix("sqlite:///")).parent / "mlflow-artifacts" / self.experiment
             ).as_uri()
         tags = {"mlflow.experimentKind": "custom_model_development"}  # how the dashboard shows it
-        return self._client.create_experiment(self.experiment, artifact_location=location, tags=tags)
+        try:
+            return self._client.create_experiment(self.experiment, artifact_location=location, tags=tags)
+        except MlflowException as error:
+            if is_there_already(error):
+                return self._client.get_experiment_by_name(self.experiment).experiment_id
+            raise
 
     def _tags(self, message: Message) -> dict[str, str]:
         """What a run is found by."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from babelray.errors import BabelrayError, DataError
 from babelray.storage import Place
 from babelray.tracking.registry import NEWEST, alias_of, registered
-from babelray.tracking.sender import Message, RefusedError, Sender, client, reason
+from babelray.tracking.sender import Message, RefusedError, Sender, client, is_forbidden, reason
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,14 +36,16 @@ KEEP = 2.0
 
 
 def tracking_uri(storage: str) -> str:
-    """MLFLOW_TRACKING_URI, or a SQLite file beside the artifacts."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{_local_folder(storage) / 'mlflow.db'}"
+    """MLFLOW_TRACKING_URI, or a SQLite file beside the artifacts; in the current folder when these are not local.
 
-
-def _local_folder(storage: str) -> Path:
-    """Where the SQLite file goes: the storage, or the current folder when the storage is not local."""
+    Empty in a job whose artifacts are not local: its current folder is deleted with it.
+    """
+    if uri := os.environ.get("MLFLOW_TRACKING_URI"):
+        return uri
     place = Place.parse(storage)
-    return Path.cwd() if place.is_s3 else place.path
+    if place.is_s3 and "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ:
+        return ""
+    return f"sqlite:///{(Path.cwd() if place.is_s3 else place.path) / 'mlflow.db'}"
 
 
 class Tracker:
@@ -128,17 +130,21 @@ class Tracker:
         sender = Sender(self.uri, self.experiment)
         waiting: list[Message] = []
         again = kept = 0.0
+        unkept = False
         going = True
         while going:
             arrived = self._take(patience=1.0 if self._down else None)
             going = None not in arrived
             waiting += [message for message in arrived if message is not None]
+            unkept = unkept or bool(arrived)
             if not going or time.monotonic() >= again:
                 if self._deliver(sender, waiting):
+                    unkept = False
                     continue
                 again = time.monotonic() + AGAIN
-            if not going or (arrived and time.monotonic() >= kept):
+            if unkept and (not going or time.monotonic() >= kept):
                 self._keep(sender, waiting)
+                unkept = False
                 kept = time.monotonic() + KEEP
         sender.close()
 
@@ -188,8 +194,13 @@ class Tracker:
             except (ValueError, KeyError, DataError):
                 self.console.print(f"[yellow]![/] {file} is damaged and not sent to MLflow", soft_wrap=True)
                 continue
-            for message in messages:
-                self._send(sender, message)
+            try:
+                for message in messages:
+                    self._send(sender, message)
+            except Exception as error:
+                if is_forbidden(error):  # another user's
+                    continue
+                raise
             file.delete()
             self.console.print(f"  sent to MLflow what an earlier run had kept ({len(messages)} messages)")
 
@@ -200,8 +211,8 @@ class Tracker:
 
     def _say(self, error: Exception) -> None:
         self.console.print(
-            f"[yellow]![/] {reason(error)}; the run goes on, its figures are kept in {self.unsent} and sent when it "
-            "takes them",
+            f"[yellow]![/] {reason(error)}; the run goes on, its figures are kept in {self.unsent} "
+            "until MLflow takes them",
             soft_wrap=True,
         )
 
