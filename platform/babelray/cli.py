@@ -46,7 +46,12 @@ ArtifactPath = Annotated[
     str, typer.Argument(metavar="ARTIFACT", help="A folder that extract or align left, such as runs/align/FINGERPRINT.")
 ]
 Force = Annotated[
-    str | None, typer.Option("--force", metavar="STAGE", help="Do this stage and all that follow from it again.")
+    str | None,
+    typer.Option(
+        "--force",
+        metavar="STAGE",
+        help="Do this stage and all that follow from it again. Interrupted, the same command goes on.",
+    ),
 ]
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import sqlite3
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 from rich.console import Console
 
-from babelray.errors import BabelrayError, RecipeError
+from babelray.errors import BabelrayError, RecipeError, StorageError
 from babelray.recipe import load_run
 from babelray.simulation.config import Simulation
 from babelray.storage import Place
@@ -46,6 +48,21 @@ def children(folder: Path) -> dict[str, str]:
 
 def records(place: Place) -> list[Record]:
     return list(Journal(place).read().values())
+
+
+def test_who_has_lost_the_lock_leaves_the_others_sweep_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextlib.contextmanager
+    def lost(place: Place) -> Iterator[Callable[[], None]]:
+        def check() -> None:
+            raise StorageError("another run has taken over")
+
+        yield check
+
+    monkeypatch.setattr("babelray.sweeping.run.only_one", lost)
+    with pytest.raises(StorageError, match="taken over"):
+        run(space_file(tmp_path, parameters={"simulate.turn": {"values": [0.0]}}, paper={}))
+    (place,) = (tmp_path / "runs/sweeps").iterdir()
+    assert (place / "tune").exists() and not (place / "sweep.html").exists()
 
 
 def test_a_grid_is_run_tracked_and_concluded_and_nothing_is_done_twice(tmp_path: Path) -> None:

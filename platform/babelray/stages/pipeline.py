@@ -23,6 +23,7 @@ from babelray.stages.expose import ExposeStage
 from babelray.stages.extract import ExtractStage
 from babelray.stages.map import MapStage
 from babelray.stages.pretrain import PretrainStage
+from babelray.stages.redo import Redo, redoing
 from babelray.stages.report import ReportStage
 from babelray.stages.simulate import SimulateStage
 from babelray.stages.stage import Job, Stage
@@ -132,8 +133,21 @@ def _check_stage(name: str) -> None:
 def run(recipe: Recipe, console: Console, until: str | None = None, force: str | None = None) -> dict[str, Artifact]:
     """Make every artifact of the run that is not complete yet; `force` makes a stage and those after it again."""
     steps = plan(recipe, until)
-    forced = _forced(steps, force)
-    done = {step.stage.name: found for step in steps if step.stage.name not in forced and (found := step.found())}
+    with _redoing(steps, force, recipe, console) as redo:
+        return _run(recipe, steps, redo, console)
+
+
+@contextlib.contextmanager
+def _redoing(steps: Sequence[Step], force: str | None, recipe: Run, console: Console) -> Iterator[Redo]:
+    key = artifact.fingerprint(force=force, steps=[step.fingerprint for step in steps])
+    with redoing(_forced(steps, force), recipe.storage, key) as redo:
+        if redo.goes_on:
+            console.print(f"going on with what an interrupted --force {force} had begun", highlight=False)
+        yield redo
+
+
+def _run(recipe: Recipe, steps: Sequence[Step], redo: Redo, console: Console) -> dict[str, Artifact]:
+    done = {step.stage.name: found for step in steps if not redo.wants(step) and (found := step.found())}
     if len(done) == len(steps) and not _to_register(recipe, done, console):
         console.print(f"[green]✓[/] {recipe.name}: all {len(steps)} stages are complete, nothing to do")
         for step in steps:
@@ -144,7 +158,7 @@ def run(recipe: Recipe, console: Console, until: str | None = None, force: str |
             if step.stage.name in done:
                 console.print(f"[green]✓[/] {step.stage.name:<9} complete, kept", highlight=False)
                 continue
-            done[step.stage.name] = execute(step, done, step.stage.name in forced, console, tracker)
+            done[step.stage.name] = execute(step, done, redo, console, tracker)
         if recipe.register_as and "pretrain" in done:
             tracker.register(recipe.register_as, done["pretrain"])
     return done
@@ -159,27 +173,28 @@ def _to_register(recipe: Recipe, done: Mapping[str, Artifact], console: Console)
 
 def compare(recipe: Recipe, console: Console, force: str | None = None) -> Artifact:
     """Train an encoder for every variant and seed, unless it is there already, and score them all."""
+    runs = {
+        run_name(variant, seed): recipe.variant(variant, seed) for variant in recipe.variants for seed in recipe.seeds
+    }
+    plans = {name: plan(varied, "pretrain") for name, varied in runs.items()}
     made: dict[str, Artifact] = {}
     prints: dict[str, str] = {}
-    again = force is not None
-    with cluster.session(console):
-        for variant in recipe.variants:
-            for seed in recipe.seeds:
-                varied, name = recipe.variant(variant, seed), run_name(variant, seed)
-                steps = plan(varied, "pretrain")
-                if force is None and all(step.found() for step in steps):
-                    console.print(f"[green]✓[/] {name} complete, kept", highlight=False)
-                    done = {step.stage.name: artifact for step in steps if (artifact := step.found())}
-                else:
-                    console.print(f"[bold]{name}[/]", highlight=False)
-                    done = run(varied, console, "pretrain", force)
-                    force = force if force == "pretrain" else None  # what all share is made again once
-                made |= {"corpus": done["corpus"], "encoder": done["encoder"], name: done["pretrain"]}
-                prints |= {step.stage.name: step.fingerprint for step in steps} | {name: steps[-1].fingerprint}
+    every = [step for steps in plans.values() for step in steps]
+    with cluster.session(console), _redoing(every, force, recipe, console) as redo:
+        for name, steps in plans.items():
+            found = {step.stage.name: there for step in steps if not redo.wants(step) and (there := step.found())}
+            if len(found) == len(steps):
+                console.print(f"[green]✓[/] {name} complete, kept", highlight=False)
+            else:
+                console.print(f"[bold]{name}[/]", highlight=False)
+                found = _run(runs[name], steps, redo, console)
+            made |= {"corpus": found["corpus"], "encoder": found["encoder"], name: found["pretrain"]}
+            prints |= {step.stage.name: step.fingerprint for step in steps} | {name: steps[-1].fingerprint}
         stage = CompareStage(list(recipe.variants), recipe.seeds)
+        redo.stages |= {stage.name} if force else set()
         inputs = {name: prints[name] for name in stage.needs}
         step = _step(stage, stage.settings(recipe), inputs, Place.parse(recipe.storage))
-        return _kept_or_made(recipe, step, made, again, console)
+        return _kept_or_made(recipe, step, made, redo, console)
 
 
 def plan_simulation(recipe: Simulation) -> Step:
@@ -191,18 +206,17 @@ def plan_simulation(recipe: Simulation) -> Step:
 def simulate(recipe: Simulation, console: Console, force: str | None = None) -> Artifact:
     """Simulate what the recipe says, unless that is there already."""
     step = plan_simulation(recipe)
-    if force not in (None, step.stage.name):
-        raise RecipeError(f"--force {force}: this command does not reach that stage", f"It runs {step.stage.name}.")
-    return _kept_or_made(recipe, step, {}, force is not None, console)
+    with _redoing([step], force, recipe, console) as redo:
+        return _kept_or_made(recipe, step, {}, redo, console)
 
 
-def _kept_or_made(recipe: Run, step: Step, done: Mapping[str, Artifact], forced: bool, console: Console) -> Artifact:
+def _kept_or_made(recipe: Run, step: Step, done: Mapping[str, Artifact], redo: Redo, console: Console) -> Artifact:
     """The artifact of one step, in a tracked run of its own if it is to be made."""
-    if not forced and (found := step.found()) is not None:
+    if not redo.wants(step) and (found := step.found()) is not None:
         console.print(f"[green]✓[/] {step.stage.name:<9} complete, kept", highlight=False)
         return found
     with _tracked(recipe, step.fingerprint, console) as tracker:
-        return execute(step, done, forced, console, tracker)
+        return execute(step, done, redo, console, tracker)
 
 
 @contextlib.contextmanager
@@ -224,8 +238,9 @@ def _tracked(recipe: Run, key: str, console: Console) -> Iterator[Tracker]:
 def _forced(steps: Sequence[Step], force: str | None) -> set[str]:
     if force is None:
         return set()
-    _check_stage(force)
-    names = [step.stage.name for step in steps]
+    names = list(dict.fromkeys(step.stage.name for step in steps))
+    if force not in names:
+        _check_stage(force)
     if force not in names:
         raise RecipeError(f"--force {force}: this command does not reach that stage", f"It runs {', '.join(names)}.")
     forced = {force}
@@ -241,23 +256,23 @@ class Tracking(Protocol):
     def stage(self, name: str, step: Step) -> contextlib.AbstractContextManager[Any]: ...
 
 
-def execute(step: Step, done: Mapping[str, Artifact], forced: bool, console: Console, tracker: Tracking) -> Artifact:
+def execute(step: Step, done: Mapping[str, Artifact], redo: Redo, console: Console, tracker: Tracking) -> Artifact:
     """Make the artifact of a step from those that are done."""
     name = step.stage.name
     out = artifact.partial_of(step.place)
     with contextlib.ExitStack() as stack:
         still_ours = stack.enter_context(only_one(step.place))
-        if not forced and (found := step.found()) is not None:  # another run has made it meanwhile
+        redo.begin(step)
+        if not redo.wants(step) and (found := step.found()) is not None:  # another run has made it meanwhile
             console.print(f"[green]✓[/] {name:<9} complete, kept", highlight=False)
             return found
         child = stack.enter_context(tracker.stage(name, step))
-        if not forced and (made := artifact.finish(step.place, still_ours)) is not None:
+        if (made := artifact.finish(step.place, still_ours)) is not None:
             child.finish(made)
+            redo.made(step)
             console.print(f"[green]✓[/] {name:<9} complete, kept", highlight=False)
             return made
         progress = stack.enter_context(Progress(console, name))
-        if forced:
-            out.delete()
         say: Callable[[str], None] = lambda text: progress.console.print(f"  {text}", highlight=False)  # noqa: E731
         inputs = {needed: done[needed] for needed in step.stage.needs}
         job = Job(step.settings, inputs, out, progress, child.metrics, say)
@@ -277,6 +292,7 @@ def execute(step: Step, done: Mapping[str, Artifact], forced: bool, console: Con
         }
         made = artifact.publish(step.place, manifest, still_ours)
         child.finish(made)
+        redo.made(step)
     if not console.is_terminal:
         console.print(f"✓ {name:<9} {progress.seconds:.0f} s", highlight=False)
     return made

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from babelray import cluster
 from babelray.errors import BabelrayError, RecipeError
 from babelray.stages import artifact, pipeline
+from babelray.stages.redo import NOTHING
 from babelray.storage import Place
 from babelray.storage.lock import Check, only_one
 from babelray.sweeping.board import Board, summary, trial_table
@@ -115,7 +116,7 @@ def _share(sweep: Sweep, steps: list[Step], console: Console) -> None:
         found = step.found()
         if found:
             console.print(f"[green]✓[/] {step.stage.name:<9} complete, kept", highlight=False)
-        done[step.stage.name] = found or pipeline.execute(step, done, False, console, Telling(lambda event: None))
+        done[step.stage.name] = found or pipeline.execute(step, done, NOTHING, console, Telling(lambda event: None))
 
 
 def _tune(following: Following, steps: list[Step], still_ours: Check) -> None:

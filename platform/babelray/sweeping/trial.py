@@ -107,6 +107,7 @@ def _made(terms: Terms, step: Step, done: dict[str, Artifact], holder: str, tell
     from rich.console import Console
 
     from babelray.stages import pipeline
+    from babelray.stages.redo import NOTHING
 
     if found := step.found():
         return found
@@ -114,7 +115,7 @@ def _made(terms: Terms, step: Step, done: dict[str, Artifact], holder: str, tell
     while not ray.get(terms.locks.take.remote(str(step.place), holder)):
         time.sleep(0.5)
     try:
-        return step.found() or pipeline.execute(step, done, False, Console(quiet=True), Telling(tell))
+        return step.found() or pipeline.execute(step, done, NOTHING, Console(quiet=True), Telling(tell))
     finally:
         ray.get(terms.locks.release.remote(holder))
 
