@@ -6,13 +6,14 @@ The first run is left alone; what it leaves is what all others must leave. Then,
 is submitted to the cluster and hurt at random moments, sooner in the stages that were hurt least, and by the faults
 that struck least: short stages and rare faults have their turn too. A run that ends with an error is given again, by
 the same command. Prints what it did, and a tally: the times from the end of each fault to the next progress of the
-run, and what struck in which stage. Exit code 1 if a run did not end, ended otherwise, or did again what was done.
+run, and what struck in which stage. Exit code 1 if a run did not end, ended otherwise, or did again what was done, or
+if a node wrote a password into a file.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
+import contextlib
 import random
 import re
 import signal
@@ -25,6 +26,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from faults.whole import FAULTS, STAGES, Fault, Submitted, Whole, available
@@ -34,7 +37,8 @@ MOST_TIMES = 12
 SILENCE = 600.0
 """Seconds without a word after which a run is called dead."""
 ENDED = re.compile(r"✓ (\w+) +\d+ s$")
-RESUMED = re.compile(r"resumed at step (\d+)")
+LOOKED = 1.0
+"""Seconds between two looks at the checkpoints of a run."""
 LONG = 100.0
 """Seconds without progress after a fault of which is told."""
 Moment = Callable[[Submitted], bool]
@@ -100,11 +104,13 @@ def hurt_run(
     """One run, hurt by each of `faults` when its moment has come, until it ends."""
     run, times, next_fault = Submitted(whole, storage), 1, next(faults, None)
     attempts = [run]
+    steps = Steps(whole, storage)
     waiting: tuple[str, float] | None = None
     told = False
     while True:
         time.sleep(0.2)
         whole.replace_nodes()
+        steps.look()
         if waiting and run.progressed > waiting[1]:
             tally.recovered[waiting[0]].append(run.progressed - waiting[1])
             waiting = None
@@ -114,7 +120,7 @@ def hurt_run(
             print("\n".join(f"    {line}" for line in run.lines[-4:]), flush=True)
         if run.code == 0:
             tally.finished += 1
-            tally.twice += done_twice(attempt.lines for attempt in attempts)
+            tally.twice += [*done_twice(attempt.lines for attempt in attempts), *steps.twice]
             return
         if run.code is not None or time.monotonic() - run.heard > SILENCE:
             run.end()
@@ -136,23 +142,40 @@ def hurt_run(
             next_fault = next(faults, None)
 
 
-def done_twice(attempts: Iterable[list[str]]) -> list[str]:
-    """What the logs of one run say: a stage that ended a second time, a training that went on from before a checkpoint.
+class Steps:
+    """The step of a training's newest checkpoint, as time goes by: a training that goes on from an earlier one, or
+    begins anew, saves steps that were saved before."""
 
-    >>> done_twice([["✓ corpus    9 s", "resumed at step 10"], ["✓ corpus    complete, kept", "resumed at step 10"]])
+    def __init__(self, whole: Whole, storage: str) -> None:
+        self._whole, self._storage = whole, storage
+        self._saved, self._looked = 0, 0.0
+        self.twice: list[str] = []
+
+    def look(self) -> None:
+        if time.monotonic() < self._looked + LOOKED:
+            return
+        self._looked = time.monotonic()
+        with contextlib.suppress(BotoCoreError, ClientError):  # the server is away, or the record has just been deleted
+            saved = self._whole.saved_step(self._storage)
+            if 0 < saved < self._saved:
+                self.twice.append(f"steps before {self._saved}: {saved} was saved after it")
+            self._saved = saved or self._saved
+
+
+def done_twice(attempts: Iterable[list[str]]) -> list[str]:
+    """The stages that ended a second time, by the logs of one run.
+
+    >>> done_twice([["✓ corpus    9 s"], ["✓ corpus    complete, kept", "✓ encoder   3 s"]])
     []
-    >>> done_twice([["✓ corpus    9 s", "resumed at step 10"], ["✓ corpus    8 s", "resumed at step 5"]])
-    ['corpus', 'steps from 5 to 10']
+    >>> done_twice([["✓ corpus    9 s"], ["✓ corpus    8 s", "✓ encoder   3 s"]])
+    ['corpus']
     """
     ended: list[str] = []
-    steps: list[int] = []
     for lines in attempts:
         if any("running already: following" in line for line in lines):  # a log that was seen before
             continue
         ended += [match[1] for line in lines if (match := ENDED.match(line))]
-        steps += [int(match[1]) for line in lines if (match := RESUMED.search(line))]
-    back = [f"steps from {after} to {before}" for before, after in itertools.pairwise(steps) if after < before]
-    return [stage for stage, times in Counter(ended).items() if times > 1] + back
+    return [stage for stage, times in Counter(ended).items() if times > 1]
 
 
 def soon(chance: random.Random, tally: Tally) -> Moment:
@@ -225,5 +248,7 @@ if __name__ == "__main__":
     temporary = tempfile.TemporaryDirectory(prefix="babelray-soak-", ignore_cleanup_errors=True)
     with temporary as folder, Whole(Path(folder)) as cluster:
         result = soak(cluster, arguments.minutes, arguments.seed)
+        leaks = cluster.leaks()
     result.show()
-    sys.exit(0 if result.good() else 1)
+    say(f"files on the nodes with a password in them: {', '.join(leaks) or 'none'}")
+    sys.exit(0 if result.good() and not leaks else 1)

@@ -37,5 +37,6 @@ def test_every_fault_once(tmp_path: Path) -> None:
             soak.hurt_run(cluster, f"run-{number}", faults(), chance, tally)
             if tally.finished > before:
                 soak.compare(cluster.digests(f"run-{number}"), expected, tally)
+        leaks = cluster.leaks()
     tally.show()
-    assert tally.good() and not left
+    assert tally.good() and not left and not leaks

@@ -8,7 +8,9 @@ else would, and says what it did; or it says nothing, if what it hurts is not th
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
+import json
 import os
 import random
 import re
@@ -44,6 +46,8 @@ RUN = [
     "pretrain.zero_stage=2",
 ]
 STAGE = re.compile(rf"^(?:✓ )?({'|'.join(STAGES)})\b")
+RECORD = "/work/workers/checkpoint_manager_snapshot.json"
+"""Ray Train's, of its checkpoints."""
 NOT_YET = re.compile(r"complete, kept|: 0/")
 """In a line that says that nothing had to be done, or that nothing is done yet."""
 Fault = Callable[["Whole", random.Random], str]
@@ -109,20 +113,43 @@ class Whole:
 
     def digests(self, storage: str) -> dict[str, str]:
         """What a run left, but for notes of when and where: each file with the digest of its content."""
-        import boto3
+        kept = [name for name in self._names(storage) if is_result(name)]
+        return {name: hashlib.sha256(self._read(f"{storage}/{name}")).hexdigest() for name in kept}
 
-        client = boto3.client(
+    def saved_step(self, storage: str) -> int:
+        """That of the newest complete checkpoint of the training that goes on; 0 while there is none."""
+        records = [n for n in self._names(storage) if n.startswith("pretrain/") and n.endswith(RECORD)]
+        newest = [json.loads(self._read(f"{storage}/{name}"))["latest_checkpoint_result"] for name in records]
+        return max((result["metrics"]["step"] for result in newest if result), default=0)
+
+    def leaks(self) -> list[str]:
+        """Files that the nodes wrote, Ray's logs among them, with a password of the storage or of MLflow in them."""
+        secrets = [self.s3.env["AWS_SECRET_ACCESS_KEY"], self.mlflow.env["MLFLOW_TRACKING_PASSWORD"]]
+        written = [path for path in (self.folder / "nodes").rglob("*") if path.is_file() and not path.is_symlink()]
+        assert any(path.suffix == ".log" for path in written)
+        return [str(path) for path in written if any(secret.encode() in path.read_bytes() for secret in secrets)]
+
+    def _names(self, storage: str) -> list[str]:
+        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"{storage}/")
+        names = [item["Key"] for page in pages for item in page.get("Contents", [])]
+        return [name.removeprefix(f"{storage}/") for name in names]
+
+    def _read(self, key: str) -> bytes:
+        return self._client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+
+    @functools.cached_property
+    def _client(self) -> Any:
+        import boto3
+        from botocore.config import Config
+
+        return boto3.client(
             "s3",
             endpoint_url=self.s3.env["AWS_ENDPOINT_URL"],
             aws_access_key_id=self.s3.env["AWS_ACCESS_KEY_ID"],
             aws_secret_access_key=self.s3.env["AWS_SECRET_ACCESS_KEY"],
             region_name=self.s3.env["AWS_DEFAULT_REGION"],
+            config=Config(retries={"total_max_attempts": 2}, connect_timeout=2, read_timeout=30),
         )
-        pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"{storage}/")
-        names = [item["Key"] for page in pages for item in page.get("Contents", [])]
-        kept = [n for n in (name.removeprefix(f"{storage}/") for name in names) if is_result(n)]
-        read = lambda name: client.get_object(Bucket=BUCKET, Key=f"{storage}/{name}")["Body"].read()  # noqa: E731
-        return {name: hashlib.sha256(read(name)).hexdigest() for name in kept}
 
 
 class Submitted:
@@ -183,7 +210,7 @@ def all_train_workers(whole: Whole, chance: random.Random) -> str:
 
 
 def one_task(whole: Whole, chance: random.Random) -> str:
-    return _kill(_some(whole.processes("ray::_guarded"), chance), "a task's worker")
+    return _kill(_some(whole.processes("ray::_guarded") or whole.processes("ray::Map("), chance), "a task's worker")
 
 
 def driver(whole: Whole, chance: random.Random) -> str:
