@@ -243,10 +243,18 @@ def test_credentials_in_a_uri_are_refused_and_not_repeated() -> None:
 
 
 LISTENERS = """
+import os, subprocess, sys
 import psutil
 from babelray import cluster
 
 cluster.connect()
+import ray
+
+ask = "import sys; from ray._raylet import GcsClient; print(len(GcsClient(sys.argv[1]).get_all_node_info()))"
+without = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+for env in (os.environ, {**without, "RAY_AUTH_MODE": "disabled"}, {**os.environ, "RAY_AUTH_TOKEN": "0" * 64}):
+    command = [sys.executable, "-c", ask, ray.get_runtime_context().gcs_address]
+    print(subprocess.run(command, env=env, capture_output=True).returncode, file=sys.stderr)
 everyone = {process.pid for process in psutil.Process().children(recursive=True)}
 for connection in psutil.net_connections("inet"):
     if connection.status == psutil.CONN_LISTEN and connection.pid in everyone:
@@ -255,13 +263,14 @@ cluster.disconnect()
 """
 
 
-def test_a_ray_that_is_started_here_is_for_this_machine_only(tmp_path: Path) -> None:
+def test_a_ray_that_is_started_here_is_for_its_user_on_this_machine_only(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     environment |= {"PYTHONPATH": str(ROOT / "platform"), "HOME": str(tmp_path)}
     process = subprocess.run(
         [sys.executable, "-c", LISTENERS], env=environment, capture_output=True, text=True, timeout=300
     )
     assert process.returncode == 0, process.stderr
+    assert process.stderr.split()[-3:] == ["0", "1", "1"], "only who has the token is answered"
     addresses = process.stdout.split()
     assert len(addresses) > 3
     assert {address.removeprefix("::ffff:") for address in addresses} == {"127.0.0.1"}
