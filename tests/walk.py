@@ -51,21 +51,34 @@ class Page:
             elif event.get("method") == "Runtime.exceptionThrown":
                 self.failures.append(json.dumps(about)[:300])
 
-    async def _send(self, method: str, **parameters: Any) -> int:
+    async def _send(self, method: str, session: str = "", **parameters: Any) -> int:
         self._number += 1
-        await self._socket.send_json({"id": self._number, "method": method, "params": parameters})
+        message = {"id": self._number, "method": method, "params": parameters}
+        await self._socket.send_json(message | ({"sessionId": session} if session else {}))
         return self._number
 
-    async def call(self, method: str, **parameters: Any) -> Any:
+    async def call(self, method: str, session: str = "", **parameters: Any) -> Any:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._answers[self._number + 1] = answer
-        await self._send(method, **parameters)
+        await self._send(method, session, **parameters)
         return await asyncio.wait_for(answer, 120)
 
-    async def run(self, script: str) -> Any:
-        """The value of a script in the page."""
-        found = await self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+    async def run(self, script: str, session: str = "") -> Any:
+        """The value of a script in the page, or in what a session is attached to."""
+        asked = {"expression": script, "returnByValue": True, "awaitPromise": True}
+        found = await self.call("Runtime.evaluate", session, **asked)
         return found.get("result", {}).get("value")
+
+    async def in_frames(self, script: str) -> list[Any]:
+        """The values of a script in the frames that are sandboxed: the page itself cannot look into these."""
+        values = []
+        for target in (await self.call("Target.getTargets"))["targetInfos"]:
+            if target["type"] == "iframe":
+                found = await self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
+                if session := found.get("sessionId"):  # else it has just gone
+                    values.append(await self.run(script, session))
+                    await self.call("Target.detachFromTarget", sessionId=session)
+        return values
 
     async def open(self, url: str, *expected: str, patience: float = 120) -> str:
         """Go to an address; returns its text once all that is expected stands in it."""
@@ -80,6 +93,16 @@ class Page:
             if not missing:
                 return text
             assert time.monotonic() < deadline, f"{missing} is not in the page:\n{text[:3000]}"
+            await asyncio.sleep(0.5)
+
+    async def wait_in_frame(self, *expected: str, patience: float = 120) -> None:
+        """Wait until all that is expected stands in one of the sandboxed frames."""
+        deadline = time.monotonic() + patience
+        while True:
+            texts = [str(text or "") for text in await self.in_frames("document.body ? document.body.innerText : ''")]
+            if any(all(part in text for part in expected) for text in texts):
+                return
+            assert time.monotonic() < deadline, f"{expected} is in no frame: {[text[:1000] for text in texts]}"
             await asyncio.sleep(0.5)
 
     async def until(self, script: str, expected: set[str], patience: float = 120) -> None:

@@ -20,13 +20,13 @@ import servers
 from babelray.evaluation.report import render
 from babelray.recipe import load_recipe
 from babelray.stages import pipeline
-from babelray.storage import Place
+from babelray.storage import Place, s3
 from babelray.tracking.tracker import Tracker
 from report_materials import full_data
 from walk import browser
 
 MISSING = "no chromium: tests/browser/install.sh installs it" if shutil.which("chromium") is None else ""
-REASON = MISSING or servers.available("postgres") or servers.available("mlflow")
+REASON = MISSING or next(filter(None, map(servers.available, ("s3", "postgres", "mlflow"))), "")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(REASON), reason=REASON)]
 MLM = [{"kind": "mlm", "batch_size": 4}]
 
@@ -49,8 +49,9 @@ def track(recipe_file: Any, seed: int, folder: Path) -> None:
 def test_a_reviewers_walk(recipe_file: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pictures = Path(os.environ.get("BABELRAY_SCREENSHOTS") or tmp_path / "pictures")
     with (
+        servers.s3(tmp_path / "s3") as storage,
         servers.postgres(tmp_path / "postgres") as database,
-        servers.mlflow(tmp_path / "mlflow", database.url, str(tmp_path / "artifacts")) as server,
+        servers.mlflow(tmp_path / "mlflow", database.url, "s3://bucket/mlflow", env=storage.env) as server,
     ):
         for name, value in server.env.items():
             monkeypatch.setenv(name, value)
@@ -63,6 +64,12 @@ def test_a_reviewers_walk(recipe_file: Any, tmp_path: Path, monkeypatch: pytest.
         parents = client.search_runs([experiment], "tags.`babelray.part` = 'run'", order_by=["start_time"])
         assert len(parents) == 2
         asyncio.run(walk(server, experiment, [run.info.run_id for run in parents], tmp_path, pictures))
+        for name, value in storage.env.items():  # only now: clients of MLflow need no access to the store
+            monkeypatch.setenv(name, value)
+        s3._CLIENTS.__dict__.clear()
+        kept = Place.parse("s3://bucket/mlflow").files()
+        s3._CLIENTS.__dict__.clear()
+        assert sum(name.endswith("/report.html") for name in kept) == 2
 
 
 async def walk(server: servers.Server, experiment: str, runs: list[str], folder: Path, pictures: Path) -> None:
@@ -85,6 +92,7 @@ async def walk(server: servers.Server, experiment: str, runs: list[str], folder:
         await page.open(f"{server.url}/#/compare-runs?{chosen}", "Comparing 2 Runs from 1 Experiment", "pretrain.steps")
         await page.picture(pictures / "4-compare.png")
         await page.open(f"{server.url}/#/experiments/{experiment}/runs/{runs[0]}/artifacts/report.html", "report.html")
-        await page.until("[...document.querySelectorAll('iframe')].map(f => f.tagName)", {"IFRAME"})
+        await page.wait_in_frame("review", "Babelray report", "Sentence retrieval")
+        assert "Babelray report" not in await page.wait("report.html"), "it is the frame that shows it"
         await page.picture(pictures / "5-report.png")
         assert not page.failures

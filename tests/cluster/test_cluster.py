@@ -50,6 +50,13 @@ def wait_until(there: object, patience: float = 120) -> None:
         time.sleep(0.3)
 
 
+def finished(nodes: Nodes, name: str) -> set[str]:
+    """What Ray calls the tasks that a node has done since it was started."""
+    (there,) = (node for node, found in nodes._known().items() if found == name)
+    tasks = nodes.ask("/api/v0/tasks?limit=10000&detail=true")["data"]["result"]["result"]
+    return {task["name"] for task in tasks if task["node_id"] == there and task["state"] == "FINISHED"}
+
+
 def test_the_driver_runs_on_a_worker(nodes: Nodes, tmp_path: Path) -> None:
     done = submit(nodes.env, f"storage={tmp_path}/runs", "languages=[en, de]", "--stage=corpus")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -92,6 +99,32 @@ def test_a_node_without_its_cable_is_missed(nodes: Nodes) -> None:
     nodes.kill("w2")
     nodes.start_worker("w2", cpus=1)
     assert "w2" in nodes.alive()
+
+
+def test_a_node_without_the_package_gets_it_with_the_job(nodes: Nodes, tmp_path: Path) -> None:
+    """Nodes are alike but for this: one on which Babelray cannot be imported does its share all the same."""
+    instead = tmp_path / "other/babelray/__init__.py"
+    instead.parent.mkdir(parents=True)
+    instead.write_text("raise ImportError('not installed here')\n")
+    nodes.kill("w2")
+    wait_until(lambda: "w2" not in nodes.alive())
+    nodes.start_worker("w2", cpus=1, env={"PYTHONPATH": str(instead.parent.parent)})
+    try:
+        (raylet,) = nodes.processes("w2", "raylet/raylet ")
+        alone = [sys.executable, "-c", "import babelray"]
+        found = subprocess.run(alone, cwd=tmp_path, env=raylet.environ(), capture_output=True, text=True)
+        assert found.returncode == 1 and "not installed here" in found.stderr, "by itself it has no Babelray"
+        # Chunks for both nodes: the driver and one task fill either.
+        small = ["languages=[en, de]", "corpus.chunk_bytes=2000", "seed=5", "--stage=corpus"]
+        done = submit(nodes.env, f"storage={tmp_path}/runs", *small)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert len(list((tmp_path / "runs/corpus").glob("*/manifest.json"))) == 1
+        wait_until(lambda: "versions" in finished(nodes, "w2"), 30)  # Ray notes it a little later
+        wait_until(lambda: finished(nodes, "w2") & {"Map(apply)", "_guarded"}, 30)
+    finally:
+        nodes.kill("w2")
+        wait_until(lambda: "w2" not in nodes.alive())
+        nodes.start_worker("w2", cpus=1)
 
 
 def test_a_node_with_another_version_is_refused_by_name(nodes: Nodes, tmp_path: Path) -> None:

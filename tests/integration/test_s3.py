@@ -16,6 +16,7 @@ from babelray.errors import StorageError
 from babelray.stages.artifact import MANIFEST, Artifact, finish, partial_of, publish
 from babelray.storage import Place, lock, s3
 from babelray.vectors.word_vectors import WordVectors
+from command import STAGES, is_result
 
 
 @pytest.fixture(autouse=True)
@@ -200,16 +201,31 @@ def test_text_on_s3_that_cannot_be_read(babelray, recipe_file, server: dict[str,
     assert "secret key does not fit" in process.stderr or "access denied" in process.stderr
 
 
+def results(storage: Place) -> dict[str, bytes]:
+    """What must be the same wherever it is made, by stage and file; fingerprints are not: they know where text was."""
+    found: dict[str, bytes] = {}
+    for name in filter(is_result, storage.files()):
+        stage, _, file = name.split("/", 2)
+        assert f"{stage}/{file}" not in found, "a stage has one artifact"
+        found[f"{stage}/{file}"] = (storage / name).read_bytes()
+    return found
+
+
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_whole_run_on_s3(babelray, recipe_file, server: dict[str, str], tmp_path: Path) -> None:
+    """It leaves what a run leaves whose text and storage are on disk, byte for byte."""
     from babelray.storage.place import STARTER
 
     for file in STARTER.rglob("*.txt"):
         if file.stem in ("en", "de"):
             Place.parse(f"s3://bucket/starter/{file.parent.name}/{file.name}").write_bytes(file.read_bytes())
-    text = "s3://bucket/starter/text/{lang}.txt"
-    corpus = [f'corpus.text={{path: "{text}", format: sentences}}', f"corpus.parallel={text}"]
-    arguments = [str(recipe_file()), "languages=[en, de]", "storage=s3://bucket/runs", *corpus]
+
+    def arguments_of(text: str, storage: str) -> list[str]:
+        corpus = [f'corpus.text={{path: "{text}", format: sentences}}', f"corpus.parallel={text}"]
+        return [str(recipe_file()), "languages=[en, de]", f"storage={storage}", *corpus]
+
+    arguments = arguments_of("s3://bucket/starter/text/{lang}.txt", "s3://bucket/runs")
     process: subprocess.CompletedProcess[str] = babelray("run", *arguments, cwd=tmp_path, **server)
     assert process.returncode == 0, process.stdout + process.stderr
     again = babelray("run", *arguments, cwd=tmp_path, **server)
@@ -221,6 +237,13 @@ def test_a_whole_run_on_s3(babelray, recipe_file, server: dict[str, str], tmp_pa
     local = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
     assert not any(secret in content for content in [*local, *(place.read_bytes() for place in written)])
     assert secret.decode() not in process.stdout + process.stderr
+
+    on_disk = babelray("run", *arguments_of(f"{STARTER}/text/{{lang}}.txt", f"{tmp_path}/runs"), cwd=tmp_path)
+    assert on_disk.returncode == 0, on_disk.stdout + on_disk.stderr
+    here, there = results(Place.parse(tmp_path / "runs")), results(Place.parse("s3://bucket/runs"))
+    assert {name.split("/")[0] for name in here} == set(STAGES) - {"report"} and here.keys() == there.keys()
+    differing = [name for name in here if here[name] != there[name]]
+    assert not differing
 
 
 class Wire:

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -69,12 +70,21 @@ def without(manifest: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def test_outages_in_every_stage(server: servers.Server, babelray, recipe_file, tmp_path: Path) -> None:
+@pytest.fixture
+def ray_files() -> Iterator[Path]:
+    """A folder for what Ray itself writes; its path is short: the names of Ray's sockets may have 107 characters."""
+    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def test_outages_in_every_stage(server: servers.Server, babelray, recipe_file, tmp_path: Path, ray_files: Path) -> None:
     recipe = str(recipe_file(languages=["en", "de"]))
     there = Place.parse("s3://bucket/runs")
     outages = Outages(server, tmp_path / "s3", STAGES, seconds=8)
     outages.start()
-    process: subprocess.CompletedProcess[str] = babelray("run", recipe, f"storage={there}", cwd=tmp_path)
+    process: subprocess.CompletedProcess[str] = babelray(
+        "run", recipe, f"storage={there}", cwd=tmp_path, RAY_TMPDIR=str(ray_files)
+    )
     outages.over.set()
     outages.join()
     assert process.returncode == 0, process.stdout + process.stderr
@@ -98,6 +108,10 @@ def test_outages_in_every_stage(server: servers.Server, babelray, recipe_file, t
     written = [(there / name).read_bytes() for name in there.files()]
     written += [p.read_bytes() for p in tmp_path.rglob("*") if p.is_file() and (tmp_path / "s3") not in p.parents]
     written += [process.stdout.encode(), process.stderr.encode()]
+    logs = [p for p in ray_files.rglob("*") if p.is_file()]  # without sockets
+    for part in ("raylet.out", "python-core-worker-", "worker-"):  # also of those that talked to the server
+        assert any(p.name.startswith(part) and p.parent.name == "logs" for p in logs), part
+    written += [p.read_bytes() for p in logs]
     for name in ("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID"):
         assert not any(server.env[name].encode() in content for content in written)
 
