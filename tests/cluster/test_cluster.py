@@ -94,8 +94,8 @@ def test_a_killed_node_is_missed_and_comes_back(nodes: Nodes) -> None:
 def test_a_node_without_its_cable_is_missed(nodes: Nodes) -> None:
     nodes.link("w2", up=False)
     try:
+        assert nodes.processes("w2"), "it is cut off, not switched off; after a while Ray may give itself up there"
         wait_until(lambda: "w2" not in nodes.alive(), 240)  # five times ten seconds, and more on a busy machine
-        assert nodes.processes("w2"), "it is cut off, not switched off"
     finally:
         nodes.link("w2", up=True)
     nodes.kill("w2")
