@@ -4,7 +4,7 @@ import os
 import re
 import signal
 import zipfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -505,7 +505,17 @@ def test_a_cluster_that_does_not_answer_is_asked_again_to_stop_the_job(
     assert ("goes on. Follow it: babelray submit --follow job" in shown(console)) == (not stopped)
 
 
-def test_ctrl_c_at_the_moment_of_a_line_is_not_lost(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Heeded, also where a script has started the tests in the background: there it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_at_the_moment_of_a_line_is_not_lost(
+    ctrl_c: None, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(submit, "GRACE", 0.0)
     monkeypatch.setattr(submit, "SILENCE", 2.0)
     cluster = Cluster(Info("job"), log=LOG)

@@ -17,7 +17,7 @@ from babelray.stages.artifact import MANIFEST
 from babelray.storage import Place, s3
 from command import STAGES, VARYING
 
-pytestmark = [pytest.mark.slow, pytest.mark.fault]
+pytestmark = [pytest.mark.slow, pytest.mark.fault, pytest.mark.timeout(1200)]
 
 TIMES = {"created", "seconds"}
 """Fields of a manifest that say when."""
