@@ -243,6 +243,9 @@ def mlflow(
         **(env or {}),
     }
     options = ["--app-name=basic-auth", f"--host={host}", f"--port={port}", "--workers=1"]
+    options += [f"--allowed-hosts={host}:{port},localhost:*,127.0.0.1:*"]
+    if host != LOOPBACK:  # else its own pages could not ask it for lists of runs
+        options += [f"--cors-allowed-origins={url}"]
     client = {"MLFLOW_TRACKING_URI": url, "MLFLOW_TRACKING_USERNAME": "admin", "MLFLOW_TRACKING_PASSWORD": password}
 
     def ready() -> bool:
@@ -251,7 +254,7 @@ def mlflow(
         return False
 
     return Server(
-        [sys.executable, "-m", "mlflow", "server", *options, f"--allowed-hosts={host}:{port},localhost:*,127.0.0.1:*"],
+        [sys.executable, "-m", "mlflow", "server", *options],
         folder,
         url,
         ready,

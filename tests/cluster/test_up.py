@@ -24,7 +24,7 @@ def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 def raising(error: BaseException) -> object:
-    def fail(folder: Path) -> int:
+    def fail(*_: object) -> int:
         raise error
 
     return fail
@@ -43,6 +43,15 @@ def test_at_a_terminal_it_waits(tmp_path: Path, ended: list[Path], monkeypatch) 
     monkeypatch.setattr(sys, "stdin", terminal)
     assert up.main(tmp_path) == 0
     assert terminal.read() == "", "it waited for Enter"
+    assert ended == [tmp_path]
+
+
+def test_ctrl_c_is_how_the_waiting_ends(tmp_path: Path, ended: list[Path], monkeypatch) -> None:
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    terminal.readline = raising(KeyboardInterrupt())  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr(sys, "stdin", terminal)
+    assert up.main(tmp_path) == 0, "the exit code of the run"
     assert ended == [tmp_path]
 
 

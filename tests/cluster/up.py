@@ -9,6 +9,7 @@ a terminal it ends at once. Its data stay until `make cluster-down`: the next `m
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -52,9 +53,10 @@ def main(folder: Path = FOLDER) -> int:
         start(folder)
         code = run(folder)
         if sys.stdin.isatty():
-            input("The cluster is up. Enter or Ctrl-C ends it.\n")
+            with contextlib.suppress(KeyboardInterrupt, EOFError):
+                input("The cluster is up. Enter or Ctrl-C ends it.\n")
         return code
-    except (KeyboardInterrupt, EOFError):
+    except KeyboardInterrupt:
         return INTERRUPTED
     finally:
         print("Ending the cluster. `make cluster` goes on with its data, `make cluster-down` deletes them.", flush=True)
