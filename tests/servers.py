@@ -12,6 +12,7 @@ and nothing else. `available(name)` says why a server cannot be started here, or
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pwd
 import secrets
@@ -133,24 +134,28 @@ def free_port(host: str = LOOPBACK) -> int:
 
 
 def s3(folder: Path, host: str = LOOPBACK, bucket: str = "bucket") -> Server:
-    """SeaweedFS with one bucket; the environment holds credentials and the endpoint."""
+    """SeaweedFS with one bucket; the environment holds credentials and the endpoint, which stay those of its data."""
     weed = _weed()
     assert weed is not None, available("s3")
     folder.mkdir(parents=True, exist_ok=True)
-    port = free_port(host)
+    parts = [f"{part}.port{kind}" for part in ("master", "volume", "filer", "admin") for kind in ("", ".grpc")]
+    kept = folder / "server.json"
+    if not kept.exists():
+        ports = {name: free_port(host) for name in ["s3.port", "s3.port.grpc", *parts]}
+        made = {"user": f"tester{secrets.token_hex(4)}", "secret": secrets.token_hex(16), "ports": ports}
+        _write_secret(kept, json.dumps(made))
+    known = json.loads(kept.read_text())
     environment = {
-        "AWS_ACCESS_KEY_ID": f"tester{secrets.token_hex(4)}",
-        "AWS_SECRET_ACCESS_KEY": secrets.token_hex(16),
+        "AWS_ACCESS_KEY_ID": known["user"],
+        "AWS_SECRET_ACCESS_KEY": known["secret"],
         "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ENDPOINT_URL": f"http://{host}:{known['ports']['s3.port']}",
     }
-    inner = [f"{part}.port{kind}" for part in ("master", "volume", "filer", "admin") for kind in ("", ".grpc")]
     options = {
         "dir": folder,
         "ip": host,
         "ip.bind": host,
-        "s3.port": port,
-        **{name: free_port(host) for name in [*inner, "s3.port.grpc"]},
+        **known["ports"],
         **dict.fromkeys(["s3.port.iceberg", "s3.port.lance"], 0),
         **dict.fromkeys(["admin.ui", "webdav", "s3.autoCreateBucket", "s3.allowDeleteBucketNotEmpty"], "false"),
     }

@@ -3,6 +3,7 @@
 import io
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,3 +69,17 @@ def test_one_of_another_terminal_is_left_alone(tmp_path: Path, ended: list[Path]
     monkeypatch.setattr(keeper, "running", lambda folder: ["someone"])
     assert up.main(tmp_path) == 0
     assert ended == []
+
+
+@pytest.mark.skipif(bool(servers.available("s3")), reason=servers.available("s3"))
+def test_the_bucket_is_there_the_next_time(tmp_path: Path) -> None:
+    import boto3
+
+    def client(server: servers.Server) -> Any:
+        keys = {name.lower(): server.env[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+        return boto3.client("s3", endpoint_url=server.url, region_name="us-east-1", **keys)
+
+    with servers.s3(tmp_path) as server:
+        client(server).put_object(Bucket="bucket", Key="kept", Body=b"1")
+    with servers.s3(tmp_path) as server:
+        assert client(server).get_object(Bucket="bucket", Key="kept")["Body"].read() == b"1"
