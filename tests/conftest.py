@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -23,6 +24,10 @@ os.environ.update(
 )
 for name in ("RAY_ADDRESS", "MLFLOW_TRACKING_URI", "AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
     os.environ.pop(name, None)
+
+# A busy machine may stand still for a second in the middle of any example.
+settings.register_profile("babelray", settings.get_profile(settings.get_current_profile_name()), deadline=None)
+settings.load_profile("babelray")
 
 SENTENCES = [
     "The cat sleeps on the warm bed.",

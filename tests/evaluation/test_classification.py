@@ -106,7 +106,7 @@ def test_where_asks_for_numbers(tmp_path: Path) -> None:
 labels = st.sampled_from("abcd")
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(labels, labels), min_size=1))
 def test_measures_are_those_of_scikit_learn(pairs: list[tuple[str, str]]) -> None:
     metrics = pytest.importorskip("sklearn.metrics")

@@ -222,7 +222,7 @@ def test_rare_pairs_are_left_out_and_repeated_sentences_count_once() -> None:
 seeds = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seeds, st.integers(1, 3), st.integers(1, 5), st.integers(1, 60))
 def test_occurrences_keep_to_their_limits(seed: int, least: int, per_word: int, most: int) -> None:
     random = np.random.default_rng(seed)

@@ -96,7 +96,7 @@ def test_ranks_are_those_of_the_definition(block: int, monkeypatch: pytest.Monke
     assert seen == {*range(11)}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.integers(1, 12), st.integers(0, 2**32 - 1))
 def test_names_in_blocks_are_searched_as_if_at_once(sizes: list[int], n: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)

@@ -60,7 +60,7 @@ def test_vectors_that_know_no_language_are_told_by_chance(count: int, width: int
     assert abs(accuracy - 0.25) < 4 * deviation
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(st.integers(2, 5), st.integers(6, 30), st.integers(2, 6), st.integers(0, 9))
 def test_a_perfectly_neutral_parallel_space_is_at_chance_exactly(langs: int, count: int, folds: int, seed: int) -> None:
     """Whatever the probe answers to a sentence, it is right for one language of all: no fold may part translations."""
@@ -120,7 +120,6 @@ def test_a_rotated_and_moved_copy_has_no_gap() -> None:
     assert singular_value_gap(x, normal(200, 10))["gap"] > 10
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0.01, 100), min_size=2, max_size=6), st.floats(0.1, 10))
 def test_the_gap_is_its_definition(values: list[float], factor: float) -> None:
     x, y = spread_like(values), spread_like([1.0] * len(values)) @ turn(len(values))
@@ -182,7 +181,7 @@ def test_laplacians_with_known_spectra() -> None:
     assert laplacian_spectrum(both).tolist() == pytest.approx([4] * 6 + [0, 0], abs=1e-12)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(2, 40), st.integers(1, 4), st.integers(0, 99))
 def test_the_spectrum_by_components_is_that_of_the_whole_matrix(count: int, width: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
@@ -250,7 +249,7 @@ def test_occurrences_and_skewness_are_their_definitions() -> None:
         assert found["antihubs"] == pytest.approx((chosen == 0).mean())
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(5, 40), st.integers(1, 3), st.integers(0, 99), st.booleans())
 def test_among_themselves_vectors_are_not_their_own_neighbours(n: int, k: int, seed: int, copies: bool) -> None:
     x = normal(n, 4, seed=seed)
@@ -275,7 +274,7 @@ def test_points_on_a_circle_have_no_hubs_and_a_common_part_makes_them() -> None:
 # --- directions
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(2, 30), st.integers(2, 8), st.floats(0, 5), st.integers(0, 99))
 def test_the_mean_cosine_is_that_of_all_pairs(n: int, width: int, offset: float, seed: int) -> None:
     x = normal(n, width, seed=seed) + offset
@@ -298,7 +297,7 @@ def isoscore_by_steps(x: np.ndarray) -> float:
     return (width * share - 1) / (width - 1)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(2, 30), st.integers(2, 8), st.floats(0, 3), st.integers(0, 99))
 def test_isoscore_is_the_papers_and_the_first_component_that_of_the_decomposition(
     n: int, width: int, slope: float, seed: int

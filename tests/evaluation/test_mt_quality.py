@@ -43,7 +43,7 @@ def euclidean(x: torch.Tensor, y: torch.Tensor) -> np.ndarray:
 sizes = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=5)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(sizes, st.sampled_from(["none", "positive", "some zero"]), st.integers(0, 10_000))
 def test_the_distance_is_that_of_pot(sizes: list[tuple[int, int]], kind: str, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from babelray.encoder.load import load_tokenizer
@@ -141,7 +141,6 @@ def test_an_answer_that_is_not_where_it_should_be() -> None:
 numbers = st.floats(-9, 9, width=32)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=12), st.integers(0, 6))
 def test_the_best_span_is_the_best_of_all(logits: list[tuple[float, float]], longest: int) -> None:
     starts, ends = (torch.tensor(side) for side in zip(*logits, strict=True))

@@ -68,7 +68,7 @@ def check(answers: retrieval.Answers, scores: Tensor, labels: list[int]) -> None
         assert math.isclose(answers.margins_N[i], gold - max(others, default=-math.inf), abs_tol=1e-9)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.data())
 def test_every_answer_is_that_of_the_definition_whatever_the_tiles(data: st.DataObject) -> None:
     count, scoring = data.draw(st.integers(1, 34)), data.draw(st.sampled_from(SCORINGS))

@@ -23,7 +23,7 @@ def draws(seed: int = 0) -> np.random.Generator:
 quarters = st.integers(-6, 6).map(lambda n: n / 4)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.lists(quarters, min_size=1, max_size=5), min_size=1, max_size=3))
 def test_few_differences_are_enumerated(groups: list[list[float]]) -> None:
     """A third is not exact in binary, and rounding must not part ties: the oracle counts in 240ths of a language."""
@@ -135,7 +135,7 @@ def test_values_drawn_by_number_are_distributed_as_those_drawn_by_place() -> Non
     assert by_number.std() == pytest.approx(values.std() / 10, rel=0.03)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(quarters, quarters), min_size=2, max_size=40), st.integers(0, 9))
 def test_p_and_interval_agree_and_sides_can_be_changed(pairs: list[tuple[float, float]], seed: int) -> None:
     a, b = zip(*pairs, strict=True)

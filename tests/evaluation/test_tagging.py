@@ -152,7 +152,7 @@ def test_scores_of_spans_by_hand() -> None:
 some_tags = st.sampled_from(["O", *(f"{mark}-{kind}" for mark in "BIES" for kind in ("A", "B-C"))])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.lists(st.tuples(some_tags, some_tags), min_size=1, max_size=12), min_size=1, max_size=4))
 def test_spans_are_those_of_seqeval(pairs: list[list[tuple[str, str]]]) -> None:
     metrics = pytest.importorskip("seqeval.metrics")

@@ -101,7 +101,7 @@ def test_tables_of_a_folder_are_read_one_after_the_other(tmp_path: Path) -> None
 lines = st.lists(st.text(min_size=1, max_size=20).filter(lambda line: line.strip() and "\n" not in line), min_size=1)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(lines, st.booleans())
 def test_what_is_written_is_read(sentences: list[str], windows: bool) -> None:
     """Whatever characters stand in a line: some of them end lines for Python, but not in these files."""

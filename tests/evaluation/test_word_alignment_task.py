@@ -100,7 +100,7 @@ def links_of(matrix: torch.Tensor) -> set[Link]:
     return {(i, j) for i, j in matrix.nonzero().tolist()}
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(shapes, seeds, st.sampled_from([1, 15]), st.integers(0, 2))
 def test_argmax_is_mutual(sizes: list[Link], seed: int, digits: int, more: int) -> None:
     some = matrices(sizes, seed, digits)
@@ -108,7 +108,7 @@ def test_argmax_is_mutual(sizes: list[Link], seed: int, digits: int, more: int) 
         assert links_of(found) == loop_argmax(s.tolist())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(shapes, seeds, st.sampled_from([1, 15]), st.sampled_from([0.9, 0.5, 0.0, 1.0]), st.integers(1, 4), st.booleans())
 def test_itermax_is_algorithm_1(
     sizes: list[Link], seed: int, digits: int, alpha: float, rounds: int, as_package: bool
@@ -139,7 +139,7 @@ def test_where_the_package_stops_and_the_paper_does_not() -> None:
     assert links_of(itermax(full, as_package=True)[0]) == {(0, 0), (1, 1), (2, 2)}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(shapes, seeds, st.integers(0, 2))
 def test_match_is_the_best_matching(sizes: list[Link], seed: int, more: int) -> None:
     some = matrices(sizes, seed, 15)
@@ -209,7 +209,7 @@ def loop_links(x: Subwords, y: Subwords, method: str, level: str) -> set[Link]:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=seeds, count=st.integers(1, 8), budget=st.sampled_from([1, 20, 2048]))
 def test_ragged_pairs_are_aligned_as_each_alone(method, level, seed: int, count: int, budget: int) -> None:
     random = np.random.default_rng(seed)
@@ -310,14 +310,12 @@ def test_scores_by_hand() -> None:
 some_links = st.integers(0, 2**9 - 1).map(lambda bits: {(k // 3, k % 3) for k in range(9) if bits >> k & 1})
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(some_links, some_links), min_size=1, max_size=4))
 def test_aer_without_possible_links_is_what_f1_lacks(pairs: list[tuple[set[Link], set[Link]]]) -> None:
     scores = alignment_scores([found for found, _ in pairs], [pair_of(sure, sure) for _, sure in pairs])
     assert scores["aer"] == pytest.approx(1 - scores["f1"])
 
 
-@settings(deadline=None)
 @given(some_links, some_links, some_links)
 def test_aer_is_0_between_sure_and_possible(sure: set[Link], some: set[Link], more: set[Link]) -> None:
     """Och and Ney (2003): no error if all sure links, and none but possible ones, are found."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -151,7 +151,6 @@ def test_spaces_of_two_sizes_cannot_be_compared() -> None:
 RATED = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(-20, 20)), min_size=2, max_size=12)
 
 
-@settings(deadline=None)
 @given(RATED, st.sampled_from(["midpoint", "skip"]), st.integers(0, 2**31))
 def test_only_the_order_of_ratings_counts_for_spearman_and_sides_can_be_swapped(
     rated: list[tuple[int, int, int]], missing: str, seed: int

@@ -61,7 +61,7 @@ def learned(sources: Sentences, targets: Sentences, iterations: int) -> tuple[li
     return columns[0], columns[1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(few_words, few_words), min_size=1, max_size=6), st.integers(0, 5))
 def test_posteriors_and_links_are_those_of_plain_em(pairs: list[tuple[list[str], list[str]]], iterations: int) -> None:
     sources, targets = [list(a) for a, _ in pairs], [list(b) for _, b in pairs]
@@ -137,7 +137,7 @@ def test_every_run_gives_the_same_however_the_text_is_cut(monkeypatch: pytest.Mo
         assert align_words(sources, targets) == links
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(some_words, some_words), max_size=12))
 def test_links_are_one_to_one_and_sorted(pairs: list[tuple[list[str], list[str]]]) -> None:
     found = align_words([a for a, _ in pairs], [b for _, b in pairs])

@@ -16,7 +16,7 @@ def turned(wide: int, narrow: int, seed: int) -> torch.Tensor:
     return torch.linalg.qr(torch.randn(wide, narrow, generator=generator, dtype=torch.double))[0].T
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000), st.integers(2, 6), st.integers(0, 5))
 def test_a_turn_is_found_again_and_no_other_is_nearer(seed: int, narrow: int, more: int) -> None:
     generator = torch.Generator().manual_seed(seed)

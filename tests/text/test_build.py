@@ -151,7 +151,7 @@ def test_an_interrupted_run_does_only_what_is_left(monkeypatch: pytest.MonkeyPat
         assert files(out) == files(tmp_path / "whole")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.one_of(st.binary(max_size=3000), st.text(max_size=2000).map(lambda text: text.encode("utf-8", "surrogatepass"))),
     st.sampled_from(["paragraphs", "sentences", "jsonl"]),

@@ -1,6 +1,6 @@
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from babelray.text.clean import clean, sentence_keys
@@ -39,7 +39,6 @@ def test_the_rest_of_a_long_paragraph_is_not_a_short_one() -> None:
     assert kept == ["The dog runs fast."]
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(max_size=60).map(tidy), max_size=12), st.booleans())
 def test_read_is_kept_and_dropped(texts: list[str], cut: bool) -> None:
     kept, counts = run([Group(0, i, [text]) for i, text in enumerate(texts) if text.strip()], cut)

@@ -83,7 +83,7 @@ def test_a_column_of_lines_with_tabs(tmp_path: Path) -> None:
     assert counts["dropped: column missing"] == 1
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.sampled_from(["", " ", "a", "bb cc", "é" * 400, "x" * 900]), max_size=60),
     st.sampled_from(["\n", "\r\n"]),
@@ -101,7 +101,6 @@ def test_chunks_together_are_the_whole(tmp_path: Path, lines: list[str], line_en
     assert pieces == whole
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=300), st.integers(1, 40), st.integers(1, 7))
 def test_bounded_lines_against_splitlines(data: bytes, limit: int, block: int) -> None:
     from babelray.text import read as module

@@ -1,7 +1,7 @@
 import importlib.util
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from babelray.encoder.words import token_spans
@@ -34,7 +34,6 @@ def test_sentences(code: str, text: str, count: int) -> None:
     assert len(Segmenter.of(code).sentences(text)) == count
 
 
-@settings(deadline=None)
 @given(st.text(max_size=80))
 def test_tokens_are_the_text_without_space(text: str) -> None:
     tokens = Segmenter.of("en").tokens(text)
@@ -44,7 +43,6 @@ def test_tokens_are_the_text_without_space(text: str) -> None:
 LINES = st.lists(st.text(max_size=40).map(tidy).filter(bool), min_size=1, max_size=6)
 
 
-@settings(deadline=None)
 @given(LINES)
 def test_cutting_all_at_once_is_cutting_each_alone(lines: list[str]) -> None:
     segmenter = Segmenter.of("th")

@@ -47,7 +47,7 @@ def bits(matrix: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", ["v.vec", "v.vec.gz", "v.txt", "v.bin", "v.bin.gz"])
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(some_vectors(), st.sampled_from([16, 1 << 18]))
 def test_what_is_written_is_read_again(name: str, tmp_path: Path, vectors: WordVectors, block: int) -> None:
     place = Place.parse(tmp_path / name)
@@ -69,7 +69,7 @@ number = st.one_of(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data(), st.integers(2, 5), st.integers(1, 40), st.sampled_from([" \n", "\n", "\r\n", " \r\n"]))
 def test_numbers_are_read_as_python_reads_them(
     tmp_path: Path, data: st.DataObject, dimension: int, usual: int, end: str

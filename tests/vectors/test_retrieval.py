@@ -2,7 +2,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from babelray.vectors import retrieval
@@ -26,7 +26,6 @@ def csls_by_definition(queries: torch.Tensor, keys: torch.Tensor, pool: torch.Te
 sizes = st.integers(1, 90)
 
 
-@settings(deadline=None)
 @given(sizes, sizes, st.integers(0, 12), st.integers(1, 5), st.integers(0, 9))
 def test_csls_is_its_definition_whatever_the_blocks(n: int, m: int, k: int, rows: int, seed: int) -> None:
     torch.manual_seed(seed)
@@ -71,7 +70,6 @@ def test_memory_is_bounded_however_many_rows_there_are() -> None:
     assert shapes == {(10, 64)}
 
 
-@settings(deadline=None)
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 40), st.integers(0, 9))
 def test_the_largest_of_rows_and_columns_are_in_the_best_groups(n: int, m: int, count: int, seed: int) -> None:
     torch.manual_seed(seed)
