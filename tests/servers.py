@@ -249,7 +249,7 @@ def mlflow(
     }
     options = ["--app-name=basic-auth", f"--host={host}", f"--port={port}", "--workers=1"]
     options += [f"--allowed-hosts={host}:{port},localhost:*,127.0.0.1:*"]
-    if host != LOOPBACK:  # else its own pages could not ask it for lists of runs
+    if host != LOOPBACK:  # without it, its own pages could not ask it for lists of runs
         options += [f"--cors-allowed-origins={url}"]
     client = {"MLFLOW_TRACKING_URI": url, "MLFLOW_TRACKING_USERNAME": "admin", "MLFLOW_TRACKING_PASSWORD": password}
 

@@ -241,7 +241,6 @@ def _forced(steps: Sequence[Step], force: str | None) -> set[str]:
     names = list(dict.fromkeys(step.stage.name for step in steps))
     if force not in names:
         _check_stage(force)
-    if force not in names:
         raise RecipeError(f"--force {force}: this command does not reach that stage", f"It runs {', '.join(names)}.")
     forced = {force}
     for step in steps:

@@ -44,12 +44,14 @@ def register(client: Any, name: str, alias: str, place: Place, key: str, run_id:
 def _make_model(client: Any, name: str) -> None:
     from mlflow.exceptions import MlflowException
 
+    from babelray.tracking.sender import is_there_already
+
     if client.search_registered_models(f"name = '{name}'"):
         return
     try:
         client.create_registered_model(name)
     except MlflowException as error:
-        if error.error_code != "RESOURCE_ALREADY_EXISTS":  # another run was a moment faster
+        if not is_there_already(error):
             raise
 
 
