@@ -1,23 +1,32 @@
-# make run        the quickstart, from text to report
-# make test       unit and integration tests; make test-all adds faults, servers and the quickstart
-# make dashboard  the MLflow dashboard of the runs, on this machine only
-# make cluster    a cluster on this machine, with S3 and MLflow, and a run on it, until Ctrl-C; make cluster-down deletes its data
+# make run        run the quickstart, from text to report
+# make test       run unit and integration tests
+# make test-fast  run only unit tests
+# make test-all   run all tests, with faults, servers and the quickstart
+# make dashboard  serve the MLflow dashboard of the runs, on this machine only
+# make cluster    start a cluster on this machine, with S3 and MLflow, and a run on it, until Ctrl-C
+# make cluster-down  end that cluster and delete its data
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 RECIPE ?= jobs/recipes/quickstart.yaml
 
-.PHONY: run test test-all lint format env dashboard doctor cluster cluster-down clean
+.PHONY: run test test-fast test-all lint format env dashboard doctor cluster cluster-down clean
 
 run: $(READY)
 	$(BIN)/babelray run $(RECIPE)
 
 test: $(READY) lint
-	$(BIN)/python -m pytest -m "not slow and not fault"
+	$(PYTEST) -m "not slow and not fault"
 
-test-all: $(READY) lint
-	$(BIN)/python -m pytest
+# Tests that start neither Ray nor other processes.
+test-fast: $(READY)
+	$(PYTEST) -m "not integration and not slow and not fault"
+
+# Tests that measure or kill run one after the other, on a machine that does nothing else.
+test-all: test
+	$(BIN)/python -m pytest -m "slow or fault"
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -35,14 +44,14 @@ doctor: $(READY)
 	$(BIN)/babelray doctor
 
 cluster: $(READY)
-	$(BIN)/python tests/cluster/up.py
+	$(BIN)/python tests/multinode/up.py
 
 cluster-down: $(READY)
-	$(BIN)/python tests/cluster/down.py
+	$(BIN)/python tests/multinode/down.py
 
 env: $(READY)
 
-# torch first: DeepSpeed asks for it while it is being built. The constraints hold in build environments too.
+# torch first: DeepSpeed imports it while it is built. The constraints also apply to build environments.
 $(READY): pyproject.toml constraints.txt
 	@echo "Making $(VENV) and installing the pinned set into it: a few minutes, 2.5 GB."
 	$(PYTHON) -m venv $(VENV)

@@ -2,4 +2,4 @@
 
 from _job import main
 
-main("report")
+main()

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Prints the Secrets that the manifests name. Nothing is written to disk, and nothing is sent anywhere:
+# Prints the Secrets that the manifests refer to. It writes nothing to disk and sends nothing:
 #     k8s/make-secrets.sh [FILE] | kubectl create -f -
-# FILE has lines NAME=value (see secrets.example.env). What it does not give is made at random.
-# With `create`, unlike `apply`, a Secret that is there is left as it is, and the database keeps its password.
+# FILE has lines NAME=value (see secrets.example.env). Missing passwords are generated at random.
+# `create`, unlike `apply`, does not change an existing Secret, so that the database keeps its password.
 set -euo pipefail
 
 declare -A given=([MLFLOW_TRACKING_USERNAME]=babelray)

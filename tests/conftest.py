@@ -12,6 +12,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from support.cli import call
+from support.small_recipe import small_recipe, write_recipe
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
 ROOT = Path(__file__).resolve().parents[1]
 
 _home = tempfile.TemporaryDirectory(prefix="babelray-home-", ignore_cleanup_errors=True)
@@ -29,6 +33,26 @@ for name in ("RAY_ADDRESS", "MLFLOW_TRACKING_URI", "AWS_ENDPOINT_URL", "AWS_ACCE
 settings.register_profile("babelray", settings.get_profile(settings.get_current_profile_name()), deadline=None)
 settings.load_profile("babelray")
 
+NOT_UNIT = {"babelray", "local_ray", "s3_server", "in_namespace"}
+"""Fixtures that start processes or Ray."""
+NOT_UNIT_FOLDERS = {"integration", "faults", "multinode", "browser"}
+LONGEST = ("integration/test_pipeline.py", "training/test_loop.py", "test_readme.py", "integration/test_job.py")
+"""Files that take minutes; they start first, so that no worker waits for the other at the end."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `make test-fast` leaves out; give pytest-xdist whole files, and one worker all that shares a Ray."""
+    for item in items:
+        path = item.path.relative_to(ROOT)
+        fixtures = {*getattr(item, "fixturenames", ())}
+        if NOT_UNIT & fixtures or NOT_UNIT_FOLDERS & {*path.parts[:-1]}:
+            item.add_marker("integration")
+        item.add_marker(pytest.mark.xdist_group("ray" if "local_ray" in fixtures else path.as_posix()))
+    order = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.relative_to(ROOT).as_posix().removeprefix("tests/"), len(order)))
+
+
 SENTENCES = [
     "The cat sleeps on the warm bed.",
     "A dog runs in the big garden.",
@@ -42,8 +66,8 @@ SENTENCES = [
 @pytest.fixture(scope="session")
 def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A folder with a random encoder (2 layers, 32 wide) and a tokenizer trained on a few sentences."""
-    from babelray.encoder.config import ScratchConfig
     from babelray.encoder.scratch import random_encoder, train_tokenizer
+    from babelray.recipe.encoder import ScratchConfig
 
     training = {"objectives": [{"kind": "mlm"}]}
     config = ScratchConfig(vocabulary=300, width=32, layers=2, heads=2, max_tokens=64, training=training)
@@ -55,12 +79,12 @@ def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="session")
-def babelray() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run the command as a user would; returns the finished process with its output."""
+def babelray() -> Command:
+    """Run the command as a user would, in a process; returns the finished process with its output."""
 
     def run(*arguments: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "babelray.cli", *arguments],
+            [sys.executable, "-m", "babelray.commands.app", *arguments],
             cwd=cwd or ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT / "platform"), "COLUMNS": "140", **environment},
             capture_output=True,
@@ -71,40 +95,18 @@ def babelray() -> Callable[..., subprocess.CompletedProcess[str]]:
     return run
 
 
+@pytest.fixture(scope="session")
+def cli() -> Command:
+    """Run the command inside this process: for what needs no Ray, such as help, plans and errors."""
+    return call
+
+
 @pytest.fixture
 def recipe_file(tmp_path: Path) -> Callable[..., Path]:
     """Write a small recipe; its text is three languages of the starter corpus."""
 
     def write(**changes: object) -> Path:
-        import yaml
-
-        recipe = {
-            "name": "small",
-            "languages": ["en", "de", "zh"],
-            "storage": str(tmp_path / "runs"),
-            "corpus": {
-                "text": {"path": "starter:text/{lang}.txt", "format": "sentences"},
-                "parallel": "starter:text/{lang}.txt",
-                "dictionary": "starter:words/{lang}.txt",
-                "cleaning": {"min_tokens": 3},
-            },
-            "encoder": {
-                "scratch": {
-                    "vocabulary": 1500,
-                    "width": 32,
-                    "layers": 2,
-                    "heads": 2,
-                    "training": {"steps": 3, "objectives": [{"kind": "mlm", "batch_size": 4}]},
-                }
-            },
-            "extract": {"layer": -1},
-            "pretrain": {"steps": 4, "objectives": [{"kind": "mlm", "batch_size": 4}]},
-            "evaluate": {"layer": -1},
-        }
-        recipe.update(changes)
-        path = tmp_path / "recipe.yaml"
-        path.write_text(yaml.safe_dump(recipe, allow_unicode=True), encoding="utf-8")
-        return path
+        return write_recipe(tmp_path / "recipe.yaml", small_recipe(tmp_path, **changes))
 
     return write
 
@@ -112,7 +114,7 @@ def recipe_file(tmp_path: Path) -> Callable[..., Path]:
 @pytest.fixture(scope="session")
 def local_ray() -> Iterator[None]:
     """One Ray on this machine for the whole test session."""
-    from babelray import cluster
+    from babelray.cluster import session as cluster
 
     cluster.connect()
     yield

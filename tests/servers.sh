@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Installs the servers that `make test-all` starts for itself, on Debian or Ubuntu, as root: PostgreSQL and Redis; and
-# a C compiler, for the clock that a test lets jump.
-# They come from the distribution's own packages. No service is started and no database is made: the tests start
-# their own, in folders of their own, and end them. The S3 server and MLflow come with the Python packages.
+# Installs the servers that `make test-all` starts, on Debian or Ubuntu, as root: PostgreSQL and Redis; and a C
+# compiler, for the adjustable clock of a test.
+# They come from the distribution's packages. No service is started and no database is created: the tests start their
+# own servers, in their own folders, and stop them. The S3 server and MLflow come with the Python packages.
 set -euo pipefail
 if [ "$(id -u)" -ne 0 ]; then
     echo "Run this as root: it installs the packages postgresql, redis-server and gcc." >&2
     exit 1
 fi
-policy=/usr/sbin/policy-rc.d # 101: do not start what is installed
+policy=/usr/sbin/policy-rc.d # 101: do not start installed services
 if [ ! -e "$policy" ]; then
     printf '#!/bin/sh\nexit 101\n' >"$policy"
     chmod +x "$policy"

@@ -9,8 +9,8 @@ import pytest
 import torch
 import yaml
 
-from babelray.recipe import Recipe
-from babelray.storage import Place
+from babelray.recipe.recipe import Recipe
+from babelray.storage import Location
 from babelray.sweeping.space import Space
 from babelray.vectors.formats import write_vectors
 from babelray.vectors.word_vectors import WordVectors
@@ -54,7 +54,7 @@ def test_commands_on_two_files_run_one_after_the_other(babelray, tmp_path: Path)
     for code in ("de", "en"):
         turn = torch.linalg.qr(torch.randn(8, 8, generator=generator)).Q
         vectors = WordVectors([f"{code}{i}" for i in range(100)], space @ turn, [1] * 100)
-        write_vectors(vectors, Place.parse(tmp_path / f"{code}.vec"))
+        write_vectors(vectors, Location.parse(tmp_path / f"{code}.vec"))
     (tmp_path / "de-en.txt").write_text("".join(f"de{i} en{i}\n" for i in range(50)))
     (tmp_path / "de-en.test.txt").write_text("".join(f"de{i} en{i}\n" for i in range(50, 100)))
     assert len(OF_FILES) == 3

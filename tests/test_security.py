@@ -17,9 +17,9 @@ import torch
 from babelray.encoder.load import load_encoder, load_masked_lm, load_tokenizer, load_with_head
 from babelray.errors import BabelrayError, DataError, RecipeError, StorageError, TrainingError
 from babelray.mapping.linear import LinearMapping
-from babelray.recipe import load_recipe
-from babelray.stages.artifact import MANIFEST, Artifact
-from babelray.storage import Place, s3
+from babelray.recipe.load import load_recipe
+from babelray.storage import Location, s3
+from babelray.storage.artifact import MANIFEST, Artifact
 from babelray.training.checkpoint import Checkpoint
 from babelray.vectors.word_vectors import WordVectors
 
@@ -97,15 +97,15 @@ def test_code_beside_an_encoder_does_not_run(tiny_encoder: str, tmp_path: Path, 
 def test_no_vectors_mapping_or_checkpoint_is_unpickled(
     bombs: dict[str, bytes], mark: Path, tmp_path: Path, kind: str
 ) -> None:
-    place = Place.parse(tmp_path)
-    WordVectors(["a", "b"], torch.eye(2), [2, 1]).save(place / "vectors")
+    location = Location.parse(tmp_path)
+    WordVectors(["a", "b"], torch.eye(2), [2, 1]).save(location / "vectors")
     (tmp_path / "vectors/vectors.safetensors").write_bytes(bombs[kind])
-    with pytest.raises(DataError, match="not a file of safetensors"):
-        WordVectors.load(place / "vectors")
-    LinearMapping(torch.zeros(2), torch.eye(2)).save(place / "mapping")
+    with pytest.raises(DataError, match="not a safetensors file"):
+        WordVectors.load(location / "vectors")
+    LinearMapping(torch.zeros(2), torch.eye(2)).save(location / "mapping")
     (tmp_path / "mapping/mapping.safetensors").write_bytes(bombs[kind])
-    with pytest.raises(DataError, match="not a file of safetensors"):
-        LinearMapping.load(place / "mapping")
+    with pytest.raises(DataError, match="not a safetensors file"):
+        LinearMapping.load(location / "mapping")
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint/state.json").write_text(json.dumps({"workers": 1}))
     (tmp_path / "checkpoint/shard-00000.safetensors").write_bytes(bombs[kind])
@@ -117,7 +117,7 @@ def test_no_vectors_mapping_or_checkpoint_is_unpickled(
     (tmp_path / "artifact").mkdir()
     (tmp_path / "artifact" / MANIFEST).write_bytes(bombs[kind])
     with pytest.raises(BabelrayError):
-        Artifact.load(place / "artifact")
+        Artifact.load(location / "artifact")
     assert not mark.exists()
 
 
@@ -183,12 +183,12 @@ def test_names_of_experiments(recipe_file, name: str) -> None:
 
 def test_no_name_in_a_manifest_leads_out_of_the_artifact(tmp_path: Path) -> None:
     (tmp_path / "secret.html").write_text("secret")
-    place = Place.parse(tmp_path / "report/abc")
+    location = Location.parse(tmp_path / "report/abc")
     files = {"../../secret.html": {"bytes": 6, "digest": "x"}}
     manifest = {"stage": "report", "fingerprint": "abc", "metrics": {}, "files": files}
-    (place / MANIFEST).write_json(manifest)
+    (location / MANIFEST).write_json(manifest)
     with pytest.raises(BabelrayError, match=r"secret\.html is missing"):
-        Artifact.load(place)
+        Artifact.load(location)
 
 
 class Bucket:
@@ -210,17 +210,17 @@ class Bucket:
 def test_no_key_in_a_bucket_leads_out_of_the_copy(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3, "client", lambda: Bucket("enc/config.json", key))
     with pytest.raises(StorageError, match="lead out of its folder"):
-        Place.parse("s3://bucket/enc").files()
+        Location.parse("s3://bucket/enc").files()
     monkeypatch.setattr(s3, "client", lambda: Bucket("enc/", "enc/a..b/", "enc/config.json", "enc/a..b/..c"))
-    assert Place.parse("s3://bucket/enc").files() == ["a..b/..c", "config.json"]
+    assert Location.parse("s3://bucket/enc").files() == ["a..b/..c", "config.json"]
 
 
 @pytest.mark.parametrize("path", ["models:/../x/1", "models:/a@../b", "models:/a/../b", "models:/a/b/1", "models:/"])
 def test_no_name_of_a_model_leads_out_of_the_cache(path: str) -> None:
-    from babelray.tracking.registry import fetched
+    from babelray.tracking.registry import download_version
 
     with pytest.raises(DataError, match="cannot understand"):
-        fetched(path, "http://127.0.0.1:9")
+        download_version(path, "http://127.0.0.1:9")
 
 
 def test_the_dashboard_is_for_this_machine_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,14 +238,14 @@ def test_the_dashboard_is_for_this_machine_only(tmp_path: Path, monkeypatch: pyt
 
 def test_credentials_in_a_uri_are_refused_and_not_repeated() -> None:
     with pytest.raises(StorageError) as caught:
-        Place.parse("s3://key:topsecret@bucket/x")
+        Location.parse("s3://key:topsecret@bucket/x")
     assert "topsecret" not in str(caught.value)
 
 
 LISTENERS = """
 import os, subprocess, sys
 import psutil
-from babelray import cluster
+from babelray.cluster import session as cluster
 
 cluster.connect()
 import ray

@@ -7,4 +7,4 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "jobs"))
 
 from _job import main
 
-main("sweep")
+main()

@@ -1,7 +1,7 @@
-"""Write what each image installs, exactly: `.venv/bin/python k8s/image/lock.py`, on Linux x86_64.
+"""Write the exact packages of each image: `.venv/bin/python k8s/image/lock.py`, on Linux x86_64.
 
-pip resolves pyproject.toml within constraints.txt and reports each file's SHA-256 as its index gives it; nothing is
-installed. Of two files a target, `<target>.txt` has the wheels, `<target>-source.txt` what must be built after them.
+pip resolves pyproject.toml within constraints.txt and reports the SHA-256 of each file as its index gives it; nothing
+is installed. `<target>.txt` lists the wheels, `<target>-source.txt` the packages that must be built after them.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ SERVER = ["mlflow[auth]", "psycopg2-binary==2.9.13", "boto3"]
 
 
 def requirements(target: str) -> list[str]:
-    """What pip is asked for; the rest follows from it."""
+    """The direct requirements of an image; pip resolves their dependencies."""
     if target == "mlflow":
         return [*BUILD, *SERVER]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = [text for name in EXTRAS for text in project["optional-dependencies"][name]]
     pins = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line.startswith("torch==")]
-    # The build with CUDA has the bare version; `==` would take the one for CPU where an index has both.
+    # The build with CUDA has the bare version; `==` would match the CPU build where an index has both.
     torch = pins[0].replace("==", "===") if target == "gpu" else f"{pins[0]}+cpu"
     return [*BUILD, *project["dependencies"], *extras, torch]
 
 
 def resolve(wanted: list[str]) -> list[dict[str, Any]]:
-    """What pip would install into an empty environment, in its own report."""
+    """The packages that pip would install into an empty environment, from its own report."""
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
         options = ["--dry-run", "--ignore-installed", "--no-build-isolation", "--quiet", "--report", report.name]
         constraints = ["--constraint", str(ROOT / "constraints.txt")]

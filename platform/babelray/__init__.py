@@ -1,3 +1,5 @@
-"""Babelray aligns the languages inside a multilingual encoder, and proves that it did."""
+"""Babelray aligns the languages inside a multilingual encoder, and measures the result."""
 
-__version__ = "0.1.0"
+from babelray.version import __version__
+
+__all__ = ["__version__"]

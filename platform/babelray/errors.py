@@ -1,19 +1,19 @@
-"""The errors that a user is meant to read.
+"""The errors that are written for users.
 
-Every one says what was wrong, where, and what to do about it. The command line prints them without a
-traceback and exits with code 2; anything else that escapes is a defect of Babelray.
+Each states the problem, its location and a remedy. The command line prints them without a traceback and exits with code
+2; any other exception that reaches the user is a defect of Babelray.
 """
 
 from __future__ import annotations
 
 INTERRUPTED = 130
-"""The exit code of a command that Ctrl-C has stopped."""
+"""The exit code of a command that was stopped by Ctrl-C."""
 
 
 class BabelrayError(Exception):
-    """Root of every error that Babelray raises on purpose.
+    """The base class of all errors that Babelray raises on purpose.
 
-    `problem` says what is wrong and where (file, line, key); `remedy` says what to do.
+    `problem` states what is wrong and where (file, line, key); `remedy` what to do.
     """
 
     def __init__(self, problem: str, remedy: str = "") -> None:
@@ -30,11 +30,11 @@ class RecipeError(BabelrayError):
 
 
 class DataError(BabelrayError):
-    """An input file is missing, unreadable or not what it should be."""
+    """An input file is missing, unreadable or invalid."""
 
 
 class StorageError(BabelrayError):
-    """A place cannot be reached, read or written."""
+    """A location cannot be reached, read or written."""
 
 
 class ArtifactError(BabelrayError):
@@ -42,8 +42,8 @@ class ArtifactError(BabelrayError):
 
 
 class TrainingError(BabelrayError):
-    """A training went wrong: a loss that is not a number, a checkpoint that cannot be loaded."""
+    """Training failed: a loss that is not a number, a checkpoint that cannot be loaded."""
 
 
 class ClusterError(BabelrayError):
-    """Ray cannot be reached, or a worker failed for good."""
+    """Ray cannot be reached, or a worker failed permanently."""

@@ -1,4 +1,4 @@
-"""The languages Babelray knows: the 40 of Hämmerl et al. (2022), Table 4. A recipe can add others."""
+"""The built-in languages: the 40 of Hämmerl et al. (2022), Table 4. A recipe can add others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from babelray.errors import RecipeError
 
 
 class Language(BaseModel):
-    """One language: how it is called, where it belongs, and how its text is cut into words."""
+    """One language: its names, family and script, and the segmenter of its text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -21,7 +21,7 @@ class Language(BaseModel):
     family: str = Field(description="language family, with the branch of Indo-European")
     script: str = Field(pattern=r"^[A-Z][a-z]{3}$", description="ISO 15924 code of the script")
     iso639_3: str = Field(pattern=r"^[a-z]{3}$", description="ISO 639-3 code")
-    segmenter: str = Field("icu", description="what cuts its sentences into words; ICU if not installed")
+    segmenter: str = Field("icu", description="splits its sentences into words; ICU if not installed")
 
 
 _TABLE = """
@@ -68,15 +68,16 @@ zh | Mandarin   | 中文              | Sino-Tibetan      | Hans | cmn
 """
 
 
-_WORDS = {"ja": "fugashi", "ko": "kiwipiepy", "th": "pythainlp", "zh": "jieba"}
-"""Languages whose words another segmenter than ICU cuts better."""
+_SEGMENTERS = {"ja": "fugashi", "ko": "kiwipiepy", "th": "pythainlp", "zh": "jieba"}
+"""Languages for which another segmenter finds better words than ICU."""
 
 
 def _read_table() -> dict[str, Language]:
     fields = ("code", "name", "native", "family", "script", "iso639_3")
     rows = ([cell.strip() for cell in line.split("|")] for line in _TABLE.strip().splitlines())
     return {
-        row[0]: Language(**dict(zip(fields, row, strict=True)), segmenter=_WORDS.get(row[0], "icu")) for row in rows
+        row[0]: Language(**dict(zip(fields, row, strict=True)), segmenter=_SEGMENTERS.get(row[0], "icu"))
+        for row in rows
     }
 
 
@@ -85,19 +86,19 @@ LANGUAGES: dict[str, Language] = _read_table()
 
 def resolve(codes: Iterable[str], extra: Iterable[Language] = ()) -> dict[str, Language]:
     """The languages with these codes, in this order; `extra` adds to the 40 or replaces one of them."""
-    known = LANGUAGES | {language.code: language for language in extra}
-    chosen: dict[str, Language] = {}
+    available = LANGUAGES | {language.code: language for language in extra}
+    resolved: dict[str, Language] = {}
     for code in codes:
-        if code not in known:
-            near = difflib.get_close_matches(code, known, n=1) or [
-                language.code for language in known.values() if language.name.lower() == code.lower()
+        if code not in available:
+            near = difflib.get_close_matches(code, available, n=1) or [
+                language.code for language in available.values() if language.name.lower() == code.lower()
             ]
-            meant = f"Did you mean {near[0]!r}? " if near else ""
+            suggestion = f"Did you mean {near[0]!r}? " if near else ""
             raise RecipeError(
                 f"unknown language {code!r}",
-                f"{meant}`babelray languages` lists the known ones; describe another under `extra_languages`.",
+                f"{suggestion}`babelray languages` lists the built-in ones; describe another under `extra_languages`.",
             )
-        if code in chosen:
+        if code in resolved:
             raise RecipeError(f"language {code!r} is listed twice", "List each language once.")
-        chosen[code] = known[code]
-    return chosen
+        resolved[code] = available[code]
+    return resolved

@@ -1,10 +1,10 @@
-"""How fast the corpus stage is, and how much memory its workers need. Prints one line of JSON for each measurement.
+"""Speed of the corpus stage, and memory of its workers. Prints one line of JSON per measurement.
 
     python tests/benchmarks/corpus.py speed --megabytes 400
     python tests/benchmarks/corpus.py memory --megabytes 200
 
 speed   tokens per second of the whole stage on 2 workers, against a bare loop over the same segmenter on 2 processes;
-        the workers of both are started before the clock is
+        the workers of both are started before
 memory  the largest resident memory of any worker, for the given amount of generated text and for twice as much
 """
 
@@ -28,18 +28,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "platform"))
 
 from rich.console import Console
 
-from babelray import cluster
-from babelray.progress import Progress
-from babelray.storage import Place
-from babelray.text.build import Plan, build_corpus
-from babelray.text.config import CorpusConfig
+from babelray.cluster import session as cluster
+from babelray.cluster.progress import Progress
+from babelray.recipe.corpus import CorpusConfig
+from babelray.storage import Location
+from babelray.text.build import CorpusLayout, build_corpus
 from babelray.text.segment import Segmenter
 
-TURNS = 3
+ROUNDS = 3
 
 
 def generate(path: Path, megabytes: float, seed: int = 0) -> None:
-    """Text that looks like text: words by Zipf's law, sentences of 5 to 30 words, paragraphs of 1 to 6 sentences."""
+    """Realistic text: words by Zipf's law, sentences of 5 to 30 words, paragraphs of 1 to 6 sentences."""
     generator = random.Random(seed)
     letters = "etaoinshrdlucmfwypvbgk"
     words = ["".join(generator.choices(letters, k=generator.randint(2, 10))) for _ in range(50_000)]
@@ -61,15 +61,15 @@ def generate(path: Path, megabytes: float, seed: int = 0) -> None:
 
 
 def stage(path: Path, out: Path) -> dict[str, int]:
-    plan = Plan(CorpusConfig(text=str(path)), {"en": "icu"}, 1, Place.parse(out))
+    layout = CorpusLayout(CorpusConfig(text=str(path)), {"en": "icu"}, 1, Location.parse(out))
     with Progress(Console(file=io.StringIO()), "corpus") as progress:
-        return build_corpus(plan, {}, progress)["en"]
+        return build_corpus(layout, {}, progress)["en"]
 
 
 def bare(part: tuple[Path, int, int]) -> int:
-    """The segmenter, and nothing else, over every second line."""
+    """The segmenter alone, over every second line."""
     path, which, of = part
-    segmenter = Segmenter.of("en")
+    segmenter = Segmenter.for_language("en")
     tokens = 0
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file):
@@ -80,28 +80,28 @@ def bare(part: tuple[Path, int, int]) -> int:
 
 
 def warm_up(folder: Path) -> None:
-    """Ray's workers are started too, and have imported what they need, before the clock is."""
+    """Start Ray's workers and their imports before the measurement."""
     generate(folder / "little.txt", 0.5)
     stage(folder / "little.txt", folder / "warm")
 
 
 def speed(folder: Path, megabytes: float) -> dict[str, object]:
-    """Bare loop and stage by turns, since the speed of a shared machine changes; the medians count."""
+    """Medians of the bare loop and of the stage, alternately, since the speed of a shared machine changes."""
     path = folder / "text.txt"
     generate(path, megabytes)
     cluster.connect()
     warm_up(folder)
     bare_rates, stage_rates = [], []
     with multiprocessing.get_context("spawn").Pool(2) as pool:
-        pool.map(time.sleep, [0.1, 0.1])  # both are started
-        for turn in range(TURNS):
+        pool.map(time.sleep, [0.1, 0.1])  # start both processes
+        for number in range(ROUNDS):
             start = time.perf_counter()
             tokens = sum(pool.map(bare, [(path, 0, 2), (path, 1, 2)], chunksize=1))
             bare_rates.append(tokens / (time.perf_counter() - start))
             start = time.perf_counter()
-            statistics = stage(path, folder / f"out{turn}")
+            statistics = stage(path, folder / f"out{number}")
             stage_rates.append(tokens / (time.perf_counter() - start))
-            shutil.rmtree(folder / f"out{turn}")
+            shutil.rmtree(folder / f"out{number}")
     cluster.disconnect()
     return {
         "benchmark": "corpus speed",
@@ -114,7 +114,7 @@ def speed(folder: Path, megabytes: float) -> dict[str, object]:
     }
 
 
-class Watch(threading.Thread):
+class MemoryMonitor(threading.Thread):
     """The largest resident memory of any of Ray's workers."""
 
     def __init__(self) -> None:
@@ -140,13 +140,13 @@ def memory(folder: Path, megabytes: float) -> dict[str, object]:
         path = folder / f"{size}.txt"
         generate(path, size)
         cluster.connect()
-        watch = Watch()
-        watch.start()
+        monitor = MemoryMonitor()
+        monitor.start()
         stage(path, folder / f"out{size}")
-        watch.stop.set()
-        watch.join()
+        monitor.stop.set()
+        monitor.join()
         cluster.disconnect()
-        peaks[size] = watch.peak / 1e6
+        peaks[size] = monitor.peak / 1e6
     once, twice = peaks.values()
     return {
         "benchmark": "corpus memory",
@@ -162,5 +162,5 @@ if __name__ == "__main__":
     parser.add_argument("--megabytes", type=float, default=400)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="babelray-benchmark-") as temporary:
-        measured = {"speed": speed, "memory": memory}[arguments.what](Path(temporary), arguments.megabytes)
-    print(json.dumps(measured))
+        result = {"speed": speed, "memory": memory}[arguments.what](Path(temporary), arguments.megabytes)
+    print(json.dumps(result))

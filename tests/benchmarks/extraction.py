@@ -1,12 +1,12 @@
-"""How fast static vectors are extracted. Prints one line of JSON for each measurement.
+"""Speed and memory of extraction. Prints one line of JSON per measurement.
 
     python tests/benchmarks/extraction.py speed                          # an encoder of XLM-R base's shape
     python tests/benchmarks/extraction.py speed --width 128 --layers 4 --layer 3
     python tests/benchmarks/extraction.py together
 
 speed     words per second of the extraction (tokenizing, forward pass, contexts, learning) as a share of the bare
-          forward pass of the same encoder, cut at the same layer, over the same batches; and for comparison the rate of
-          the forward pass through all layers, and in the order of the text instead of batches of similar length
+          forward pass of the same encoder, cut at the same layer, over the same batches; for comparison the rates of
+          the forward pass through all layers, and of batches in the order of the text instead of by length
 together  two languages at once on two workers, against one after the other on one worker with both cores
 memory    the largest resident memory while extracting a corpus, and those two and four times as large
 """
@@ -28,6 +28,7 @@ from statistics import median
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "platform"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -36,29 +37,25 @@ from transformers import XLMRobertaConfig, XLMRobertaModel
 from babelray.encoder.layers import LayerReader
 from babelray.encoder.scratch import train_tokenizer
 from babelray.extraction import occurrences
-from babelray.extraction.config import ExtractConfig
 from babelray.extraction.language import LanguageExtraction
+from babelray.extraction.method import EXTRACTION_METHODS, PreparedBlock
 from babelray.extraction.occurrences import Batch, Sentence
-from babelray.storage.place import STARTER
 from babelray.text.segment import Segmenter
+from support.starter import starter_lines
+from support.timing import alternate
 
-TURNS = 3
+ROUNDS = 3
 LANGUAGES = ("en", "de", "ru", "hi", "zh", "sw")
 
 
 def starter_sentences(count: int) -> list[Sentence]:
-    texts = [
-        (code, line)
-        for code in LANGUAGES
-        for line in (STARTER / "text" / f"{code}.txt").read_text(encoding="utf-8").split("\n")
-        if line
-    ]
+    texts = [(code, line) for code in LANGUAGES for line in starter_lines(code) if line]
     texts = (texts * (count // len(texts) + 1))[:count]
-    return [Sentence(text, Segmenter.of(code).tokens(text)) for code, text in texts]
+    return [Sentence(text, Segmenter.for_language(code).tokens(text)) for code, text in texts]
 
 
 def in_order(lengths: list[int], budget: int) -> Iterator[list[int]]:
-    """Batches of the same budget, as the text comes."""
+    """Batches of the same budget, in the order of the text."""
     batch: list[int] = []
     for i in range(len(lengths)):
         if batch and max(lengths[j] for j in [*batch, i]) * (len(batch) + 1) > budget:
@@ -73,14 +70,8 @@ def forward(reader: LayerReader, batches: list[Batch]) -> None:
         reader(batch.ids_BT, batch.mask_BT)
 
 
-def timed(function: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
-
-
 def make(arguments: argparse.Namespace, sentences: list[Sentence]) -> tuple[LanguageExtraction, XLMRobertaModel]:
-    """A language's extraction with an encoder of the shape that is asked for, and the same encoder uncut."""
+    """A language's extraction with an encoder of the requested shape, and the same encoder with all layers."""
     vocabulary = Counter(token.lower() for sentence in sentences for token in sentence.tokens)
     tokenizer = train_tokenizer([s.text for s in starter_sentences(1500)], 6000, 512)
     shape = XLMRobertaConfig(
@@ -92,48 +83,47 @@ def make(arguments: argparse.Namespace, sentences: list[Sentence]) -> tuple[Lang
         max_position_embeddings=514,
     )
     torch.manual_seed(0)
-    whole = XLMRobertaModel(shape, add_pooling_layer=False).eval()
-    reader = LayerReader(copy.deepcopy(whole), [arguments.layer])
-    config = ExtractConfig.model_validate({"method": arguments.method, "x2static": {"min_steps": 1}})
-    return LanguageExtraction(config, reader, tokenizer, vocabulary, arguments.layer, seed=1), whole
+    uncut = XLMRobertaModel(shape, add_pooling_layer=False).eval()
+    reader = LayerReader(copy.deepcopy(uncut), [arguments.layer])
+    settings = {"min_steps": 1} if arguments.method == "x2static" else {}
+    method = EXTRACTION_METHODS.parse({"method": arguments.method, **settings})
+    return LanguageExtraction(method, reader, tokenizer, vocabulary, arguments.layer, seed=1), uncut
 
 
-def extract(made: LanguageExtraction, sentences: list[Sentence], folder: Path | None = None) -> None:
-    """As a worker does: block by block, and then the vectors; with a folder, blocks are kept there."""
+def extract(extraction: LanguageExtraction, sentences: list[Sentence], folder: Path | None = None) -> None:
+    """Extract as a worker does: block by block, then the vectors; with a folder, blocks are stored there."""
     blocks: list[dict[str, torch.Tensor]] = []
-    size = made.config.block_sentences if folder is None else 500
+    size = extraction.method.block_sentences if folder is None else 500
     for number, start in enumerate(range(0, len(sentences), size)):
-        block = made.block(number, made.prepare(sentences[start : start + size], Counter()))
+        batches = extraction.make_batches(sentences[start : start + size], Counter())
+        block = extraction.encode(PreparedBlock(number, start, size, batches))
         if folder is None:
             blocks.append(block)
         else:
             save_file(block, folder / f"{number:06}.safetensors")
-    made.combine(lambda: map(load_file, sorted(folder.iterdir())) if folder else blocks, made.layer)
+    extraction.combine(lambda: map(load_file, sorted(folder.iterdir())) if folder else blocks, extraction.layer)
 
 
 def speed(arguments: argparse.Namespace) -> dict[str, object]:
     sentences = starter_sentences(arguments.sentences)
-    made, uncut = make(arguments, sentences)
-    options = (sentences, made.tokenizer, made.position, made.longest, made.config.batch_tokens)
+    extraction, uncut = make(arguments, sentences)
+    options = (sentences, extraction.tokenizer, extraction.position, extraction.longest, extraction.method.batch_tokens)
     counts: Counter[str] = Counter()
-    bucketed = list(occurrences.batches(*options, counts))
+    bucketed = list(occurrences.make_batches(*options, counts))
     bucketing, occurrences.token_budget_batches = occurrences.token_budget_batches, in_order
-    unsorted = list(occurrences.batches(*options, Counter()))
+    unsorted = list(occurrences.make_batches(*options, Counter()))
     occurrences.token_budget_batches = bucketing
 
-    whole = LayerReader(uncut, [arguments.layers])
+    all_layers = LayerReader(uncut, [arguments.layers])
     runs: dict[str, Callable[[], object]] = {
-        "bare": lambda: forward(made.reader, bucketed),
-        "extraction": lambda: extract(made, sentences),
-        "all_layers": lambda: forward(whole, bucketed),
-        "without_bucketing": lambda: forward(made.reader, unsorted),
+        "bare": lambda: forward(extraction.reader, bucketed),
+        "extraction": lambda: extract(extraction, sentences),
+        "all_layers": lambda: forward(all_layers, bucketed),
+        "without_bucketing": lambda: forward(extraction.reader, unsorted),
     }
-    forward(made.reader, bucketed[:1])
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(TURNS):
-        for name, run in runs.items():
-            seconds[name].append(timed(run))
-    rates = {name: counts["words"] / median(times) for name, times in seconds.items()}
+    forward(extraction.reader, bucketed[:1])
+    times = alternate(runs, ROUNDS)
+    rates = {name: counts["words"] / timing.clock for name, timing in times.items()}
     return {
         "benchmark": "extraction speed",
         "method": arguments.method,
@@ -144,26 +134,27 @@ def speed(arguments: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def alone(arguments: argparse.Namespace, threads: int, languages: int, ready: Any, go: Any) -> None:
-    """Extract some languages, one after the other, when told to."""
+def extract_languages(arguments: argparse.Namespace, threads: int, languages: int, ready: Any, go: Any) -> None:
+    """Extract languages, one after the other, once `go` is set."""
     torch.set_num_threads(threads)
     sentences = starter_sentences(arguments.sentences)
-    made, _ = make(arguments, sentences)
-    forward(made.reader, made.prepare(sentences[:50], Counter()))
+    extraction, _ = make(arguments, sentences)
+    forward(extraction.reader, extraction.make_batches(sentences[:50], Counter()))
     ready.release()
     go.wait()
     for _ in range(languages):
-        extract(made, sentences)
+        extract(extraction, sentences)
 
 
 def together(arguments: argparse.Namespace) -> dict[str, object]:
     context = multiprocessing.get_context("spawn")
     seconds: dict[str, list[float]] = {"at_once": [], "one_after_the_other": []}
-    for _ in range(TURNS):
+    for _ in range(ROUNDS):
         for name, processes, threads, languages in (("at_once", 2, 1, 1), ("one_after_the_other", 1, 2, 2)):
             ready, go = context.Semaphore(0), context.Event()
             running = [
-                context.Process(target=alone, args=(arguments, threads, languages, ready, go)) for _ in range(processes)
+                context.Process(target=extract_languages, args=(arguments, threads, languages, ready, go))
+                for _ in range(processes)
             ]
             for process in running:
                 process.start()
@@ -183,11 +174,11 @@ def together(arguments: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def largest(arguments: argparse.Namespace, sentences: int, peak: Any) -> None:
+def measure_memory(arguments: argparse.Namespace, sentences: int, peak: Any) -> None:
     text = starter_sentences(sentences)
-    made, _ = make(arguments, text)
+    extraction, _ = make(arguments, text)
     with tempfile.TemporaryDirectory(prefix="babelray-benchmark-") as folder:
-        extract(made, text, Path(folder))
+        extract(extraction, text, Path(folder))
     peak.value = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
@@ -196,7 +187,7 @@ def memory(arguments: argparse.Namespace) -> dict[str, object]:
     peaks = []
     for sentences in (arguments.sentences, 2 * arguments.sentences, 4 * arguments.sentences):
         peak = context.Value("d", 0.0)
-        process = context.Process(target=largest, args=(arguments, sentences, peak))
+        process = context.Process(target=measure_memory, args=(arguments, sentences, peak))
         process.start()
         process.join()
         peaks.append(peak.value)

@@ -1,12 +1,12 @@
-"""An encoder of XLM-R base's real size in continued pre-training with every objective, under ZeRO 2 on two workers.
+"""Continued pre-training of an encoder of XLM-R base's size with every objective, under ZeRO 2 on two workers.
 
     python tests/benchmarks/full_size.py --tokenizer FOLDER [--storage FOLDER]
 
-12 layers, 768 wide, 250,002 subwords, random weights; FOLDER holds XLM-R's own tokenizer.json, plain or gzip. The run
+12 layers, width 768, 250,002 subwords, random weights; FOLDER contains XLM-R's tokenizer.json, plain or gzip. The run
 is killed after its first checkpoint, started again with the same command, and exported. Prints one line of JSON: the
-most memory that all processes of the run had together, seconds a step, and whether what came out loads and differs from
-where it started.
-Takes about 17 GB of memory, 15 GB of disk and a quarter of an hour on two cores.
+peak memory of all processes of the run together, seconds per step, and whether the result loads and differs from the
+initial encoder.
+Needs about 17 GB of memory, 15 GB of disk and a quarter of an hour on two cores.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import command
+from support import command
 
 RECIPE = """
 name: full-size
@@ -79,7 +79,7 @@ def make_encoder(tokenizer: str, folder: Path) -> None:
 
 
 class Memory:
-    """The most that a process and all below it have had together; memory that they share counts once."""
+    """The peak memory of a process and all its descendants together; shared memory counts once."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process, self.peak = process, 0

@@ -1,14 +1,14 @@
-"""How fast mappings are. Prints one line of JSON for each measurement.
+"""Speed of mapping methods. Prints one line of JSON per measurement.
 
     python tests/benchmarks/mapping.py self-learning --words 20000 --dimension 300
     python tests/benchmarks/mapping.py csls --words 200000 --dimension 300 --queries 20000
     python tests/benchmarks/mapping.py real-nvp --words 20000 --dimension 768
 
-self-learning  an iteration of VecMap's self-learning: ours, against a straightforward numpy implementation of the
-               published algorithm, and against the matrix product that no implementation can do without
-csls           CSLS of all pairs of two vocabularies as a share of the machine's own rate of float32 matrix products,
-               and the peak of memory; `--queries` takes only so many of the source words, for a quick look
-real-nvp       a whole fit on so many pairs, with its choice of the best epoch
+self-learning  one iteration of VecMap's self-learning: Babelray's, against a straightforward numpy implementation of
+               the published algorithm, and against the matrix product that every implementation needs
+csls           CSLS of all pairs of two vocabularies as a share of the machine's rate of float32 matrix products, and
+               the peak memory; `--queries` limits the source words, for a quick measurement
+real-nvp       a complete fit on this number of pairs, with the selection of the best epoch
 """
 
 from __future__ import annotations
@@ -28,17 +28,16 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from babelray.mapping.config import RealNvpConfig
 from babelray.mapping.induction import Inducer
 from babelray.mapping.procrustes import rotation
-from babelray.mapping.real_nvp import real_nvp
+from babelray.mapping.real_nvp import RealNvpConfig, real_nvp
 from babelray.vectors.retrieval import nearest
 
 TURNS = 3
 
 
 def spaces(words: int, dimension: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Two vocabularies that translate each other, with noise."""
+    """Two vocabularies that are translations of each other, with noise."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(words, dimension, generator=generator)
     turn = torch.linalg.qr(torch.randn(dimension, dimension, generator=generator)).Q
@@ -55,7 +54,7 @@ def seconds(action: Callable[[], object]) -> float:
 def published(
     x: np.ndarray, z: np.ndarray, source: np.ndarray, target: np.ndarray, keep: float, random: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """An iteration as the papers describe it, in plain numpy: each similarity is computed where it is needed."""
+    """One iteration as the papers describe it, in plain numpy: each similarity is computed where it is needed."""
     u, _, vt = np.linalg.svd(x[source].T @ z[target])
     turned = x @ (u @ vt)
     batch, k = 1000, 10
@@ -121,7 +120,7 @@ def csls(words: int, dimension: int, queries: int) -> dict[str, object]:
     asked = x[:queries]
 
     def rate_of_the_machine() -> float:
-        """Products of a size that suits it best, for some seconds."""
+        """Matrix products of a favourable size, for some seconds."""
         left, right = torch.randn(4096, 4096), torch.randn(4096, 4096)
         return 2 * 4096**3 / min(seconds(lambda: left @ right) for _ in range(10))
 

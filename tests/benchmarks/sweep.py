@@ -1,13 +1,13 @@
-"""What a sweep costs besides its trials. Prints one line of JSON.
+"""Overhead of a sweep. Prints one line of JSON.
 
     python tests/benchmarks/sweep.py --trials 200
 
-Trials of a simulated world that is learned in a moment. They are run twice: the second sweep finds every artifact of
-the first, so that its trials do nothing, and all its time is overhead: Tune, records, MLflow, and at the end the page.
+Each trial learns a tiny simulated world. The sweep is run twice: the second one reuses every artifact of the first, so
+that its trials do nothing and all its time is overhead: Tune, records, MLflow, and at the end the page.
 
-first_seconds       seconds of a trial in the first sweep, its own work included
-overhead_seconds    seconds of a trial in the second one, the start of Ray and the page included
-driver_megabytes    the driver's memory at its peak, in the second one
+first_seconds       seconds per trial in the first sweep, with the work of the trial
+overhead_seconds    seconds per trial in the second sweep, with the start of Ray and the page
+driver_megabytes    the driver's peak memory in the second sweep
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "platform"))
 
-from sweep_materials import space_file
+from support.sweep_data import space_file
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def sweep(space: Path, *overrides: str) -> tuple[float, float]:
-    """Seconds, and the peak of the driver's memory in megabytes."""
+    """Seconds, and the driver's peak memory in megabytes."""
     began = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "babelray.cli", "sweep", str(space), *overrides],
+        [sys.executable, "-m", "babelray.commands.app", "sweep", str(space), *overrides],
         env={**os.environ, "PYTHONPATH": str(ROOT / "platform"), "HOME": str(space.parent)},
         stdout=subprocess.DEVNULL,
     )

@@ -1,12 +1,12 @@
-"""How fast training is. Prints one line of JSON for each measurement.
+"""Speed and memory of training. Prints one line of JSON per measurement.
 
     python tests/benchmarks/training.py engine
     python tests/benchmarks/training.py memory
 
 engine  tokens per second under Ray Train and DeepSpeed against a bare PyTorch loop with the same model and the same
-        batches, made beforehand, in the same worker, by turns; and the share of a step spent waiting for data when they
-        are not made beforehand.
-memory  the peak memory of a worker and the seconds of a step by ZeRO stage, on two workers.
+        prepared batches, alternately in the same worker; and the share of a step spent waiting for data when batches
+        are not prepared.
+memory  the peak memory of a worker and the seconds per step by ZeRO stage, on two workers.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "platform"))
 
 import torch
 
-from babelray import cluster
-from babelray.encoder.config import ScratchConfig
+from babelray.cluster import session as cluster
 from babelray.encoder.load import load_masked_lm
-from babelray.objectives.build import build_objective
+from babelray.encoder.scratch import ArchitectureConfig, random_encoder, train_tokenizer
 from babelray.training.config import TrainingConfig
 from babelray.training.engine import start_engine
-from babelray.training.launch import Worker, run_workers
+from babelray.training.launch import Worker, WorkerRun, run_workers
 from babelray.training.loop import steps, update
 from babelray.training.mixture import Group, Mixture, StepData
 
@@ -50,28 +49,27 @@ OBJECTIVES = {
 
 
 class Quiet:
-    """No progress to show."""
+    """Shows no progress."""
 
     def update(self, *arguments: Any) -> None: ...
 
 
 def make_encoder(folder: str, vocabulary: int, width: int, layers: int) -> None:
-    """A random encoder whose tokenizer knows the starter corpus."""
-    from babelray.encoder.scratch import random_encoder, train_tokenizer
-    from starter_materials import sentences
+    """An encoder with random weights, whose tokenizer is trained on the starter corpus."""
+    from support.starter_training_data import sentences
 
     shape = {"vocabulary": vocabulary, "width": width, "layers": layers, "heads": max(1, width // 32)}
-    config = ScratchConfig(**shape, training={"objectives": [{"kind": "mlm"}]})
+    config = ArchitectureConfig(**shape)
     tokenizer = train_tokenizer(sentences(), vocabulary, config.max_tokens)
     tokenizer.save_pretrained(folder)
     random_encoder(config, len(tokenizer), seed=0).save_pretrained(folder)
 
 
 def built(encoder: str, config: TrainingConfig, worker: Worker) -> Mixture:
-    from starter_materials import StarterMaterials
+    from support.starter_training_data import StarterTrainingData
 
-    materials = StarterMaterials(encoder)
-    objectives = [build_objective(objective, materials) for objective in config.objectives]
+    training_data = StarterTrainingData(encoder)
+    objectives = [objective.build(training_data) for objective in config.objectives]
     group = Group(worker.rank, worker.count)
     mixture = Mixture(load_masked_lm(encoder).train(), objectives, group, config.accumulate, 1)
     for objective in objectives:
@@ -80,7 +78,7 @@ def built(encoder: str, config: TrainingConfig, worker: Worker) -> Mixture:
 
 
 def compare(encoder: str, config: TrainingConfig, out: str, worker: Worker) -> None:
-    """On the one worker: bare loop and engine by turns."""
+    """Measure the bare loop and the engine alternately, on the single worker."""
     mixture, bare = built(encoder, config, worker), built(encoder, config, worker)
     optimizer = torch.optim.AdamW(bare.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
     engine = start_engine(mixture, config)
@@ -88,7 +86,7 @@ def compare(encoder: str, config: TrainingConfig, out: str, worker: Worker) -> N
 
     def bare_step(step: StepData) -> None:
         weights = {label: o.weight_at(0) for label, o in bare.objectives.items()}
-        loss, _ = bare(step, 0, weights, bare.counts(step))
+        loss, _ = bare.losses(step, 0, weights, bare.counts(step))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(bare.parameters(), config.clip)
         optimizer.step()
@@ -101,7 +99,7 @@ def compare(encoder: str, config: TrainingConfig, out: str, worker: Worker) -> N
             for name in list(actions)[:: 1 if step.step % 2 else -1]:
                 start = time.perf_counter()
                 actions[name](step)
-                seconds[name] += time.perf_counter() - start if turn else 0.0  # the first turn is for warming up
+                seconds[name] += time.perf_counter() - start if turn else 0.0  # the first round is a warm-up
     start, waited = time.perf_counter(), 0.0
     for step, seconds_waited in steps(mixture, config, torch.device("cpu")):
         update(engine, mixture, step, config)
@@ -132,13 +130,12 @@ def one_stage(encoder: str, config: TrainingConfig, out: str, worker: Worker) ->
 
 
 def on_workers(function: Any, encoder: str, config: TrainingConfig) -> dict[str, Any]:
-    from babelray.storage import Place
+    from babelray.storage import Location
 
     with tempfile.TemporaryDirectory() as folder:
         out = str(Path(folder, "found.json"))
-        run_workers(
-            partial(function, encoder, config, out), config.workers, Place.parse(folder), 0, Quiet(), lambda *_: None
-        )
+        run = WorkerRun(config.workers, Location.parse(folder), Quiet(), max_failures=0)
+        run_workers(partial(function, encoder, config, out), run)
         return json.loads(Path(out).read_text())
 
 

@@ -1,12 +1,12 @@
-"""How fast transport is. Prints one line of JSON for each measurement.
+"""Speed of transport. Prints one line of JSON per measurement.
 
     python tests/benchmarks/transport.py sinkhorn --pairs 64 --dimension 768
 
-sinkhorn  the Sinkhorn divergence of ragged sentence pairs and its gradient: ours; geomloss for every pair by itself;
-          geomloss for all of them with padding, whose scales descend from the size of the whole batch; and POT for
-          every pair by itself, with as many iterations as our longest descent (POT has no scales to descend through,
-          and needs many more to converge). The largest difference is that of our values from geomloss' in float64.
-          `--threads 1` is how a training worker runs.
+sinkhorn  the Sinkhorn divergence of ragged sentence pairs and its gradient: Babelray's; geomloss, pair by pair;
+          geomloss for all pairs with padding, whose scales descend from the size of the whole batch; and POT, pair by
+          pair, with as many iterations as Babelray's longest descent (POT does not descend through scales, and needs
+          many more to converge). The largest difference is that between Babelray's and geomloss' values in float64.
+          Training workers run like `--threads 1`.
 steps     a training step of `transport` against one of `word-l2`, on the same sentence pairs.
 """
 
@@ -32,7 +32,7 @@ TURNS = 7
 
 
 def milliseconds(actions: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """The median of each action, measured by turns, after one turn that does not count."""
+    """The median time of each action, measured alternately after a warm-up round."""
     times: dict[str, list[float]] = {name: [] for name in actions}
     for turn in range(TURNS + 1):
         for name, action in actions.items():
@@ -44,7 +44,7 @@ def milliseconds(actions: dict[str, Callable[[], object]]) -> dict[str, float]:
 
 
 def sentences(pairs: int, dimension: int, shortest: int, longest: int) -> tuple[list[Tensor], list[Tensor]]:
-    """Two padded sides that ask for gradients, and their masks."""
+    """Two padded sides that require gradients, and their masks."""
     generator = torch.Generator().manual_seed(0)
     sides, masks = [], []
     for _ in range(2):
@@ -63,7 +63,7 @@ def sinkhorn(pairs: int, dimension: int, shortest: int, longest: int, p: int, bl
     (x, y), (x_mask, y_mask) = sentences(pairs, dimension, shortest, longest)
     geomloss = SamplesLoss("sinkhorn", p=p, blur=blur, backend="tensorized")
     diameter = (torch.cat([x, y], 1).amax((0, 1)) - torch.cat([x, y], 1).amin((0, 1))).norm().detach()
-    iterations = len(Descent.of(blur, p, 0.5, None, True).schedule(diameter[None])[0])
+    iterations = len(Descent.checked(blur, p, 0.5, None, True).schedule(diameter[None])[0])
 
     def alone(dtype: torch.dtype = torch.float32) -> list[tuple[Tensor, Tensor]]:
         return [(a[m].to(dtype), b[n].to(dtype)) for a, m, b, n in zip(x, x_mask, y, y_mask, strict=True)]
@@ -113,25 +113,24 @@ def steps(pairs: int, width: int, layers: int) -> dict[str, object]:
     import tempfile
 
     from babelray.encoder.load import load_masked_lm
-    from babelray.objectives.build import build_objective
     from babelray.objectives.transport import TransportConfig
     from babelray.objectives.word_l2 import WordL2Config
-    from starter_materials import StarterMaterials
+    from support.starter_training_data import StarterTrainingData
     from training import make_encoder
 
     with tempfile.TemporaryDirectory() as folder:
         make_encoder(folder, 6000, width, layers)
-        materials, model = StarterMaterials(folder), load_masked_lm(folder).train()
+        training_data, model = StarterTrainingData(folder), load_masked_lm(folder).train()
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
         batches = {}
         for config in (TransportConfig(name="same", batch_size=pairs), WordL2Config(name="same", batch_size=pairs)):
-            objective = build_objective(config, materials)
+            objective = config.build(training_data)
             batches[config.kind] = objective, [objective.batch(number) for number in range(TURNS + 1)]
 
     def step(kind: str) -> None:
         objective, made = batches[kind]
         made.append(made.pop(0))
-        objective.terms(model, made[-1]).mean().backward()
+        objective.loss_terms(model, made[-1]).mean().backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()

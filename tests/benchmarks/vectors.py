@@ -1,12 +1,12 @@
-"""How fast word vectors are saved, loaded, written and read. Prints one line of JSON for each measurement.
+"""Speed of saving, loading, writing and reading word vectors. Prints one line of JSON per measurement.
 
     python tests/benchmarks/vectors.py native --words 200000 --dimension 768
     python tests/benchmarks/vectors.py text --words 20000 --dimension 300
     python tests/benchmarks/vectors.py binary --words 20000 --dimension 300
 
 native  seconds to save and to load a folder of safetensors and vocabulary
-text    reading and writing of `.vec` against a plain Python loop, by turns; the medians count. Once with four decimals
-        and a space at the end of the line, as fastText writes it, and once with all digits, as we and gensim do
+text    reading and writing of `.vec` against a plain Python loop, alternately, as medians. Once with four decimals and
+        a space at the end of the line, as fastText writes it, and once with all digits, as Babelray and gensim do
 binary  seconds to write and to read `.bin`
 """
 
@@ -26,11 +26,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "platform"))
 import numpy as np
 import torch
 
-from babelray.storage import Place
+from babelray.storage import Location
 from babelray.vectors.formats import read_vectors, write_vectors
 from babelray.vectors.word_vectors import WordVectors
 
-TURNS = 5
+ROUNDS = 5
 
 
 def generate(words: int, dimension: int) -> WordVectors:
@@ -70,9 +70,9 @@ def write_as_fasttext(vectors: WordVectors, path: Path) -> None:
             file.write(word + " " + " ".join(f"{value:.4f}" for value in row) + " \n")
 
 
-def compare(name: str, plain: Callable[[], object], ours: Callable[[], object], turns: int) -> dict[str, object]:
-    """Loop and library by turns, since the speed of a shared machine changes."""
-    times = [(seconds(plain), seconds(ours)) for _ in range(turns)]
+def compare(name: str, plain: Callable[[], object], ours: Callable[[], object], rounds: int) -> dict[str, object]:
+    """Loop and library alternately, since the speed of a shared machine changes."""
+    times = [(seconds(plain), seconds(ours)) for _ in range(rounds)]
     loop, library = (median(column) for column in zip(*times, strict=True))
     return {
         "benchmark": name,
@@ -83,10 +83,10 @@ def compare(name: str, plain: Callable[[], object], ours: Callable[[], object], 
 
 
 def native(folder: Path, vectors: WordVectors) -> list[dict[str, object]]:
-    place = Place.parse(folder / "native")
-    save = median(seconds(lambda: vectors.save(place)) for _ in range(TURNS))
-    load = median(seconds(lambda: WordVectors.load(place)) for _ in range(TURNS))
-    everything = median(seconds(lambda: WordVectors.load(place).matrix.sum()) for _ in range(TURNS))
+    location = Location.parse(folder / "native")
+    save = median(seconds(lambda: vectors.save(location)) for _ in range(ROUNDS))
+    load = median(seconds(lambda: WordVectors.load(location)) for _ in range(ROUNDS))
+    everything = median(seconds(lambda: WordVectors.load(location).matrix.sum()) for _ in range(ROUNDS))
     return [
         {"benchmark": "native save", "seconds": round(save, 3)},
         {"benchmark": "native load", "seconds": round(load, 3), "and_read_all": round(everything, 3)},
@@ -95,23 +95,23 @@ def native(folder: Path, vectors: WordVectors) -> list[dict[str, object]]:
 
 def text(folder: Path, vectors: WordVectors) -> list[dict[str, object]]:
     path = folder / "vectors.vec"
-    place = Place.parse(path)
-    measured = []
-    for manner, write in (("as fastText", write_as_fasttext), ("all digits", write_plainly)):
+    location = Location.parse(path)
+    results = []
+    for style, write in (("as fastText", write_as_fasttext), ("all digits", write_plainly)):
         write(vectors, path)
-        (_, expected), found = read_plainly(path), read_vectors(place)
-        assert np.array_equal(expected, found.matrix.numpy()), manner
+        (_, expected), vectors_read = read_plainly(path), read_vectors(location)
+        assert np.array_equal(expected, vectors_read.matrix.numpy()), style
         plain = lambda: read_plainly(path)  # noqa: E731
-        measured.append(compare(f"text read, {manner}", plain, lambda: read_vectors(place), TURNS))
-    ours = Place.parse(folder / "ours.vec")
+        results.append(compare(f"text read, {style}", plain, lambda: read_vectors(location), ROUNDS))
+    ours = Location.parse(folder / "ours.vec")
     write = compare("text write", lambda: write_plainly(vectors, path), lambda: write_vectors(vectors, ours), 3)
-    return [*measured, write]
+    return [*results, write]
 
 
 def binary(folder: Path, vectors: WordVectors) -> list[dict[str, object]]:
-    place = Place.parse(folder / "vectors.bin")
-    write = median(seconds(lambda: write_vectors(vectors, place)) for _ in range(TURNS))
-    read = median(seconds(lambda: read_vectors(place)) for _ in range(TURNS))
+    location = Location.parse(folder / "vectors.bin")
+    write = median(seconds(lambda: write_vectors(vectors, location)) for _ in range(ROUNDS))
+    read = median(seconds(lambda: read_vectors(location)) for _ in range(ROUNDS))
     return [{"benchmark": "binary", "write_seconds": round(write, 3), "read_seconds": round(read, 3)}]
 
 
@@ -121,8 +121,8 @@ if __name__ == "__main__":
     parser.add_argument("--words", type=int)
     parser.add_argument("--dimension", type=int)
     arguments = parser.parse_args()
-    usual = (200_000, 768) if arguments.what == "native" else (20_000, 300)
-    size = arguments.words or usual[0], arguments.dimension or usual[1]
+    default = (200_000, 768) if arguments.what == "native" else (20_000, 300)
+    size = arguments.words or default[0], arguments.dimension or default[1]
     with tempfile.TemporaryDirectory(prefix="babelray-benchmark-") as temporary:
         for measurement in {"native": native, "text": text, "binary": binary}[arguments.what](
             Path(temporary), generate(*size)

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from babelray.evaluation.report import render
-from babelray.evaluation.report_page import duration, html_table, page
-from report_materials import full_data
+from babelray.report.frame import duration, html_table, page
+from babelray.report.run import report_page
+from support.report_data import full_data
 
 MISSING = [name for name in ("chromium", "pdftotext") if shutil.which(name) is None]
 pytestmark = [
@@ -57,7 +57,7 @@ def ask(folder: Path, content: str, script: str, width: int = 1200) -> Any:
 
 @pytest.fixture(scope="module")
 def report() -> str:
-    return render(full_data())
+    return report_page(full_data())
 
 
 def test_the_page_runs_without_errors_and_shows_every_section(tmp_path: Path, report: str) -> None:
@@ -75,11 +75,11 @@ def test_the_page_runs_without_errors_and_shows_every_section(tmp_path: Path, re
         };""",
     )
     assert found["wrong"] == [] and found["loaded"] == 0
-    bars = 3 + 6  # what every run measures, and the listed tasks whose main measure is a share
+    bars = 3 + 6 + 1  # benchmarks on held-out data, those on other data, and layers, where the main metric is a share
     assert len(found["plots"]) == bars + len(["layers", "before", "after", "sentences", "words", "training"])
     assert min(found["plots"]) > 100 and found["told"]
     assert found["links"] == len(found["titles"]) == len(set(found["titles"])) and found["dead"] == 0
-    assert {"All tasks", "Words on a map", "Cost", "Text classification: sib200"} <= set(found["titles"])
+    assert {"All benchmarks", "Words on a map", "Cost", "Text classification: sib200"} <= set(found["titles"])
 
 
 def test_an_error_of_the_page_would_be_heard(tmp_path: Path) -> None:

@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-import servers
-from babelray.evaluation.report import render
-from babelray.recipe import load_recipe
-from babelray.stages import pipeline
-from babelray.storage import Place, s3
+from babelray.pipeline import execution as pipeline
+from babelray.recipe.load import load_recipe
+from babelray.report.run import report_page
+from babelray.storage import Location, s3
 from babelray.tracking.tracker import Tracker
-from report_materials import full_data
-from walk import browser
+from support import servers
+from support.report_data import full_data
+from support.walk import browser
 
 MISSING = "no chromium: tests/browser/install.sh installs it" if shutil.which("chromium") is None else ""
 REASON = MISSING or next(filter(None, map(servers.available, ("s3", "postgres", "mlflow"))), "")
@@ -34,11 +34,11 @@ MLM = [{"kind": "mlm", "batch_size": 4}]
 def track(recipe_file: Any, seed: int, folder: Path) -> None:
     """A run with two stages, curves and a report."""
     recipe = load_recipe(recipe_file(name="review", seed=seed, pretrain={"steps": 100 * seed, "objectives": MLM}))
-    report = Place.parse(folder) / str(seed) / "report.html"
-    report.write_text(render(full_data("review")))
-    tracker = Tracker.start(recipe, f"key-{seed}", Console(file=(folder / "said").open("w")))
+    report = Location.parse(folder) / str(seed) / "report.html"
+    report.write_text(report_page(full_data("review")))
+    tracker = Tracker.start(recipe.description(), f"key-{seed}", Console(file=(folder / "said").open("w")))
     for step in pipeline.plan(recipe, "encoder"):
-        with tracker.stage(step.stage.name, step) as child:
+        with tracker.stage(step.name, step.fingerprint, step.code) as child:
             for number in range(1, 4):
                 child.metrics({"loss/mlm": 7 - seed - number / 10, "speed/tokens": 1000.0}, number)
     tracker.metrics({"retrieval/after": 0.4 + seed / 10, "retrieval/before": 0.1})
@@ -68,7 +68,7 @@ def test_a_reviewers_walk(recipe_file: Any, tmp_path: Path, monkeypatch: pytest.
         for name, value in storage.env.items():  # only now: clients of MLflow need no access to the store
             monkeypatch.setenv(name, value)
         s3._CLIENTS.__dict__.clear()
-        kept = Place.parse("s3://bucket/mlflow").files()
+        kept = Location.parse("s3://bucket/mlflow").files()
         s3._CLIENTS.__dict__.clear()
         assert sum(name.endswith("/report.html") for name in kept) == 2
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT
-from sweep_materials import space_file
+from support.sweep_data import space_file
 
 MISSING = shutil.which("chromium") is None
 pytestmark = [
@@ -54,7 +54,16 @@ def test_trials_can_be_compared(tmp_path: Path, babelray: Callable[..., subproce
     with sqlite3.connect(tmp_path / "runs/mlflow.db") as database:
         runs = database.execute("select run_uuid, experiment_id from runs where name like 'point %'").fetchall()
     address = f"http://127.0.0.1:{(port := free_port())}"
-    command = [sys.executable, "-m", "babelray.cli", "dashboard", "--storage", f"{tmp_path}/runs", "--port", str(port)]
+    command = [
+        sys.executable,
+        "-m",
+        "babelray.commands.app",
+        "dashboard",
+        "--storage",
+        f"{tmp_path}/runs",
+        "--port",
+        str(port),
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "platform")}
     with (tmp_path / "server.log").open("w") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)

@@ -9,8 +9,8 @@ from transformers import AutoModel, AutoTokenizer
 
 from babelray.encoder.load import SHIPPED, load_encoder, load_masked_lm
 from babelray.encoder.text_encoder import TextEncoder
-from babelray.evaluation.retrieval import retrieval_accuracy
-from babelray.storage.place import STARTER
+from babelray.metrics.retrieval import retrieval_accuracy
+from babelray.storage.location import STARTER
 
 MINI = SHIPPED["babelray-mini"]
 
@@ -21,7 +21,7 @@ def sentences(code: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def encoder() -> TextEncoder:
-    return TextEncoder.open("babelray-mini")
+    return TextEncoder.from_pretrained("babelray-mini")
 
 
 def test_it_is_small() -> None:
@@ -38,7 +38,7 @@ def test_it_loads_by_its_name_and_as_any_other() -> None:
 def test_sentence_transformers_pools_as_we_do(encoder: TextEncoder) -> None:
     texts = ["A dog barks in the garden.", "Ein Hund bellt im Garten."]
     theirs = torch.from_numpy(SentenceTransformer(str(MINI), device="cpu").encode(texts))
-    assert torch.nn.functional.cosine_similarity(theirs, encoder.sentences(texts)).min() > 0.95  # they count <s> too
+    assert torch.nn.functional.cosine_similarity(theirs, encoder.encode(texts)).min() > 0.95  # they count <s> too
 
 
 def test_every_script_is_read(encoder: TextEncoder) -> None:
@@ -52,10 +52,10 @@ def test_every_script_is_read(encoder: TextEncoder) -> None:
 
 def test_it_finds_translations_that_it_has_never_seen(encoder: TextEncoder) -> None:
     """Of 242 sentences; chance is 0.4 %. Languages that its teacher knows, and others."""
-    english = encoder.sentences(sentences("en"))
+    english = encoder.encode(sentences("en"))
 
     def mean(codes: str) -> float:
-        return fmean(retrieval_accuracy(encoder.sentences(sentences(c)), english)["mean"] for c in codes.split())
+        return fmean(retrieval_accuracy(encoder.encode(sentences(c)), english)["mean"] for c in codes.split())
 
     assert mean("de es fr it nl pt") > 0.5
     assert mean("af bg el fi hi id sw") > 0.1

@@ -12,8 +12,8 @@ from sentence_transformers import SentenceTransformer
 
 from babelray.encoder.load import SHIPPED
 from babelray.encoder.text_encoder import TextEncoder
-from babelray.evaluation.retrieval import retrieval_accuracy
-from babelray.storage.place import STARTER
+from babelray.metrics.retrieval import retrieval_accuracy
+from babelray.storage.location import STARTER
 
 LANGUAGES = {"de": "deu-Latn", "el": "ell-Grek"}
 ENGLISH = "eng-Latn"
@@ -63,12 +63,12 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 def test_mteb_scores_an_exported_encoder_as_we_do(calls: list[object]) -> None:
     folder = str(SHIPPED["babelray-mini"])
-    model, encoder = SentenceTransformer(folder, device="cpu"), TextEncoder.open(folder)
+    model, encoder = SentenceTransformer(folder, device="cpu"), TextEncoder.from_pretrained(folder)
     result = mteb.evaluate(model, StarterBitextMining(), cache=None, co2_tracker=False, show_progress_bar=False)
     scores = {row["hf_subset"]: row["main_score"] for row in result.task_results[0].scores["test"]}
-    english = encoder.sentences(sentences("en"), "all")
+    english = encoder.encode(sentences("en"), "all")
     for code in LANGUAGES:
-        ours = retrieval_accuracy(encoder.sentences(sentences(code), "all"), english)
+        ours = retrieval_accuracy(encoder.encode(sentences(code), "all"), english)
         assert scores[f"{code}-en"] == pytest.approx(ours["to_hub"], abs=1e-3)
         assert scores[f"en-{code}"] == pytest.approx(ours["from_hub"], abs=1e-3)
     assert scores["de-en"] > scores["el-en"] > 0.1  # chance is 0.8 %

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 
-from babelray.encoder.config import ScratchConfig
-from babelray.encoder.scratch import cooccurrence_embeddings, random_encoder, train_tokenizer
+from babelray.encoder.scratch import ArchitectureConfig, cooccurrence_embeddings, random_encoder, train_tokenizer
 from conftest import SENTENCES
 
 
@@ -37,17 +37,21 @@ def test_tokenizer_gives_character_offsets(text: str, bytes_too: bool) -> None:
 
 
 @pytest.mark.parametrize("architecture", ["xlm-roberta", "roberta-prelayernorm"])
-def test_random_encoder_is_decided_by_its_seed(architecture: str) -> None:
-    training = {"objectives": [{"kind": "mlm"}]}
-    config = ScratchConfig(architecture=architecture, width=16, layers=1, heads=2, training=training)
+def test_the_seed_determines_a_random_encoder(architecture: str) -> None:
+    config = ArchitectureConfig(architecture=architecture, width=16, layers=1, heads=2)
     one, same, other = (random_encoder(config, 300, seed) for seed in (1, 1, 2))
     weights = [model.get_input_embeddings().weight for model in (one, same, other)]
     assert weights[0].equal(weights[1]) and not weights[0].equal(weights[2])
     assert one.config.model_type == architecture
 
 
-def test_subwords_that_keep_the_same_company_start_near_each_other() -> None:
-    """Two languages of 60 words, which translate each other in order; the company is made of words of one topic."""
+def test_heads_divide_the_width() -> None:
+    with pytest.raises(ValidationError, match=r"heads \(3\) must divide width \(16\)"):
+        ArchitectureConfig(width=16, heads=3)
+
+
+def test_subwords_of_similar_contexts_start_near_each_other() -> None:
+    """Two languages of 60 words, which translate each other in order; a context has words of one topic."""
     generator = np.random.default_rng(0)
     contexts = []
     for _ in range(3000):

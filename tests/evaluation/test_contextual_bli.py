@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from babelray.encoder.text_encoder import TextEncoder
 from babelray.errors import DataError
-from babelray.evaluation import contextual_bli as task
+from babelray.evaluation import contextual_bli as benchmark
+from babelray.evaluation.benchmark import System
 from babelray.evaluation.contextual_bli import (
+    ContextualBli,
     Induced,
     Tokenised,
     contextual_bli,
@@ -24,8 +26,7 @@ from babelray.evaluation.contextual_bli import (
     spread,
     tokenised,
 )
-from babelray.evaluation.lexical_tasks import ContextualBli
-from babelray.lexicon.word_alignment import Links, align_words
+from babelray.lexicon.statistical_alignment import Links, align_words
 from babelray.text.segment import Segmenter
 from babelray.vectors.retrieval import nearest
 
@@ -82,14 +83,14 @@ def a_text(seed: int) -> tuple[list[Tokenised], list[Tokenised], list[Links]]:
 
 @pytest.mark.parametrize("csls", [0, 3, 10])
 def test_ranks_are_those_of_the_definition(csls: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task, "SENTENCES", 5)
+    monkeypatch.setattr(benchmark, "SENTENCES", 5)
     for seed in range(5):
         sources, targets, links = a_text(seed)
         random = np.random.default_rng(seed)
         texts = {sentence.text for sentence in [*sources, *targets]}
         vectors = {(text, i): random.normal(size=WIDTH) for text in sorted(texts) for i in range(len(text.split()))}
-        for place in [key for key in vectors if random.random() < 0.1]:
-            del vectors[place]
+        for location in [key for key in vectors if random.random() < 0.1]:
+            del vectors[location]
         encoder = Known(lambda text, i, vectors=vectors: vectors.get((text, i)))
         found = contextual_bli(encoder, sources, targets, links, csls, min_count=1, per_word=4)
 
@@ -103,10 +104,10 @@ def test_ranks_are_those_of_the_definition(csls: int, monkeypatch: pytest.Monkey
         ranks, word_ranks, answers = [0] * len(asked), [0] * len(asked), [""] * len(asked)
         for row, i in enumerate(read):
             ranked = sorted(range(len(read)), key=lambda j, row=row: -scores[row, j])
-            places = [right[read[j]] for j in ranked][:10]
-            words = [text.split()[position] for text, position in places]
+            locations = [right[read[j]] for j in ranked][:10]
+            words = [text.split()[position] for text, position in locations]
             own = right[i][0].split()[right[i][1]]
-            ranks[i] = places.index(right[i]) + 1 if right[i] in places else 0
+            ranks[i] = locations.index(right[i]) + 1 if right[i] in locations else 0
             word_ranks[i] = words.index(own) + 1 if own in words else 0
             answers[i] = words[0]
         assert found == Induced(
@@ -132,11 +133,11 @@ def test_a_turned_space_is_at_chance_until_it_is_turned_back() -> None:
     of_source = {s.text: random.normal(size=40) for s in sources}
     of_target = {t.text: 2 * turn @ of_source[s.text] for s, t in zip(sources, targets, strict=True)}
     both = of_source | of_target
-    apart = contextual_bli(Known(lambda text, i: both[text]), sources, targets, links).measures()
+    apart = contextual_bli(Known(lambda text, i: both[text]), sources, targets, links).metrics()
     assert apart["p1"] < 0.15 and apart["p5"] < 0.35
     back = of_source | {text: turn.T @ vector for text, vector in of_target.items()}
     together = contextual_bli(Known(lambda text, i: back[text]), sources, targets, links)
-    assert together.measures() == {
+    assert together.metrics() == {
         "occurrences": 48,
         "words": 12,
         **dict.fromkeys(("p1", "p5", "p10", "mrr", "word_p1"), 1.0),
@@ -155,15 +156,17 @@ def test_the_right_word_at_another_place_is_wrong(csls: int) -> None:
         word, number = s.text.split()
         vectors[t.text] = vectors[f"{word} {(int(number) + 1) % 4}"]
     found = contextual_bli(Known(lambda text, i: vectors[text]), sources, targets, links, csls)
-    assert found.measures()["p1"] == 0 and found.measures()["word_p1"] == 1
-    assert set(found.predictions()["hits"]) == {0} and found.predictions()["answers"][:5] == ["zaa"] * 4 + ["zab"]
+    assert found.metrics()["p1"] == 0 and found.metrics()["word_p1"] == 1
+    assert set(found.predictions()["example_scores"]) == {0} and found.predictions()["answers"][:5] == ["zaa"] * 4 + [
+        "zab"
+    ]
 
 
 def test_nothing_is_read() -> None:
     sources, targets, links = turned_world()
     found = contextual_bli(Known(lambda text, i: None), sources, targets, links)
-    assert found.measures()["unread"] == found.measures()["occurrences"] == 48
-    assert found.measures()["mrr"] == 0 and set(found.answers) == {""}
+    assert found.metrics()["unread"] == found.metrics()["occurrences"] == 48
+    assert found.metrics()["mrr"] == 0 and set(found.answers) == {""}
 
 
 def test_links_are_learned_if_not_given() -> None:
@@ -287,17 +290,17 @@ def test_a_text_without_pairs() -> None:
 def test_vectors_of_occurrences_are_those_of_their_sentences(
     tiny_encoder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(task, "SENTENCES", 2)
-    encoder = TextEncoder.open(tiny_encoder)
+    monkeypatch.setattr(benchmark, "SENTENCES", 2)
+    encoder = TextEncoder.from_pretrained(tiny_encoder)
     texts = ["Ein Hund läuft.", "猫在温暖的床上睡觉。", "cat " * 200, "A dog runs."]
-    some = [Tokenised(text, Segmenter.of("zh").tokens(text)) for text in texts]
+    some = [Tokenised(text, Segmenter.for_language("zh").tokens(text)) for text in texts]
     wanted = [(3, 1), (1, 0), (0, 2), (2, 1), (2, 199), (1, 3), (3, 1)]
     vectors, read = occurrence_vectors(encoder, some, wanted)
     assert read.tolist() == [True, True, True, True, False, True, True]
     for row, (sentence, position) in enumerate(wanted):
         if read[row]:
-            ((places, alone),) = encoder.words([some[sentence].text], [some[sentence].tokens])
-            assert torch.allclose(vectors[row], alone[places.index(position)], atol=1e-5)
+            ((locations, alone),) = encoder.words([some[sentence].text], [some[sentence].tokens])
+            assert torch.allclose(vectors[row], alone[locations.index(position)], atol=1e-5)
     assert not vectors[4].any()
     assert occurrence_vectors(encoder, some, [])[0].shape[0] == 0
 
@@ -306,19 +309,26 @@ GERMAN = ["Die Katze schläft auf dem Bett.", "Ein Hund schläft im Garten.", "D
 ENGLISH = ["The cat sleeps on the bed.", "A dog sleeps in the garden.", "The cat runs in the garden.", "A dog!"]
 
 
-def test_the_task(tmp_path: Path, tiny_encoder: str) -> None:
+def test_the_benchmark(tmp_path: Path, tiny_encoder: str) -> None:
     rows = [f"{a}\t{b}" for a, b in zip(GERMAN, ENGLISH, strict=True)]
     (tmp_path / "test.tsv").write_text("\n".join(["de\ten", *rows]), encoding="utf-8")
     config = ContextualBli(data=str(tmp_path / "test.tsv"), csls=3, occurrences_per_word=1, layer=1)
-    result = config.score(tiny_encoder)
-    encoder = TextEncoder.open(tiny_encoder, layer=1)
-    sides = [tokenised(GERMAN, Segmenter.of("de")), tokenised(ENGLISH, Segmenter.of("en"))]
+    result = config.score(System(tiny_encoder))
+    encoder = TextEncoder.from_pretrained(tiny_encoder, layer=1)
+    sides = [tokenised(GERMAN, Segmenter.for_language("de")), tokenised(ENGLISH, Segmenter.for_language("en"))]
     found = contextual_bli(encoder, *sides, csls=3, per_word=1)
-    assert result.scores == {"de": found.measures()} and result.predictions == {"de": found.predictions()}
+    assert result.scores == {"de": found.metrics()} and result.predictions == {"de": found.predictions()}
     answered = result.predictions["de"]
-    assert len(answered["hits"]) == len(answered["answers"]) == result.scores["de"]["occurrences"] > 3
+    assert len(answered["example_scores"]) == len(answered["answers"]) == result.scores["de"]["occurrences"] > 3
     assert max(Counter(word.lower() for word in answered["words"]).values()) == 1
-    assert np.mean(answered["hits"]) == result.scores["de"]["p1"]
-    fewer = config.model_copy(update={"max_sentences": 2, "min_count": 1}).score(tiny_encoder)
+    assert np.mean(answered["example_scores"]) == result.scores["de"]["p1"]
+    fewer = config.model_copy(update={"max_sentences": 2, "min_count": 1}).score(System(tiny_encoder))
     assert "Hund" not in fewer.predictions["de"]["words"], "sentences 0 and 2 alone are read"
-    assert len(config.model_copy(update={"max_occurrences": 2}).score(tiny_encoder).predictions["de"]["hits"]) == 2
+    assert (
+        len(
+            config.model_copy(update={"max_occurrences": 2})
+            .score(System(tiny_encoder))
+            .predictions["de"]["example_scores"]
+        )
+        == 2
+    )

@@ -10,8 +10,10 @@ from pydantic import ValidationError
 
 from babelray.encoder.text_encoder import TextEncoder
 from babelray.errors import DataError
-from babelray.evaluation import entity_linking as task
+from babelray.evaluation import entity_linking as benchmark
+from babelray.evaluation.benchmark import System
 from babelray.evaluation.entity_linking import (
+    EntityLinking,
     KnowledgeBase,
     Links,
     Mention,
@@ -20,8 +22,7 @@ from babelray.evaluation.entity_linking import (
     read_knowledge_base,
     read_mentions,
 )
-from babelray.evaluation.lexical_tasks import EntityLinking
-from babelray.storage import Place
+from babelray.storage import Location
 
 WIDTH = 6
 
@@ -33,10 +34,10 @@ class Known:
         self.vectors = vectors
         self.asked: list[list[str]] = []
 
-    def speaking(self, language: str, beside: str) -> "Known":
+    def for_language(self, language: str, beside: str) -> "Known":
         return self
 
-    def sentences(self, texts: Sequence[str], pooling: str = "mean") -> torch.Tensor:
+    def encode(self, texts: Sequence[str], pooling: str = "mean") -> torch.Tensor:
         self.asked.append(list(texts))
         return torch.from_numpy(np.stack([self.vectors[text] for text in texts])).float()
 
@@ -73,7 +74,7 @@ def world(seed: int, names: int = 60) -> tuple[dict[str, list[Mention]], Knowled
 
 @pytest.mark.parametrize("block", [1, 7, 60, 1000])
 def test_ranks_are_those_of_the_definition(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task, "NAMES", block)
+    monkeypatch.setattr(benchmark, "NAMES", block)
     seen: set[int] = set()
     for seed in range(5):
         mentions, names, vectors = world(seed)
@@ -115,12 +116,12 @@ def test_a_space_that_is_the_same_links_all_and_one_that_is_turned_does_not() ->
     there = {name: random.normal(size=40) for name in names}
     same = there | {f"Name {i}": 3 * there[f"name {i}"] for i in range(50)}
     turned = there | {f"Name {i}": turn @ there[f"name {i}"] for i in range(50)}
-    scores = entity_linking(Known(same), mentions, names)["de"].measures()
+    scores = entity_linking(Known(same), mentions, names)["de"].metrics()
     assert scores == {"p1": 1, "p5": 1, "mrr": 1, "coverage": 1, "mentions": 50}
-    chance = entity_linking(Known(turned), mentions, names)["de"].measures()
+    chance = entity_linking(Known(turned), mentions, names)["de"].metrics()
     assert chance["p1"] < 0.15 and chance["p5"] < 0.3
     turned_back = turned | {text: turn.T @ turned[text] for text in turned if text.startswith("Name")}
-    assert entity_linking(Known(turned_back), mentions, names)["de"].measures() == scores
+    assert entity_linking(Known(turned_back), mentions, names)["de"].metrics() == scores
 
 
 def test_names_are_counted_not_concepts() -> None:
@@ -129,14 +130,14 @@ def test_names_are_counted_not_concepts() -> None:
     vectors = {text: np.array([np.cos(angle), np.sin(angle)]) for text, angle in angles.items()}
     names = {text: "C2" if text == "right" else "C1" for text in angles if text != "asked"}
     found = entity_linking(Known(vectors), {"de": [mention("asked", "C2")]}, names)["de"]
-    assert found.measures() == {"p1": 0, "p5": 0, "mrr": pytest.approx(1 / 6), "coverage": 1, "mentions": 1}
-    assert found.predictions() == {"hits": [0], "ranks": [6], "answers": ["C1||wrong 0"]}
+    assert found.metrics() == {"p1": 0, "p5": 0, "mrr": pytest.approx(1 / 6), "coverage": 1, "mentions": 1}
+    assert found.predictions() == {"example_scores": [0], "ranks": [6], "answers": ["C1||wrong 0"]}
 
 
 def test_measures_by_hand() -> None:
     found = Links([1, 0, 5, 10], ["C1||a"] * 4, 0.75)
-    assert found.measures() == {"p1": 0.25, "p5": 0.5, "mrr": pytest.approx(1.3 / 4), "coverage": 0.75, "mentions": 4}
-    assert found.predictions()["hits"] == [1, 0, 0, 0]
+    assert found.metrics() == {"p1": 0.25, "p5": 0.5, "mrr": pytest.approx(1.3 / 4), "coverage": 0.75, "mentions": 4}
+    assert found.predictions()["example_scores"] == [1, 0, 0, 0]
 
 
 def test_a_knowledge_base_of_other_concepts() -> None:
@@ -153,9 +154,9 @@ def test_vectors_that_are_not_numbers() -> None:
         entity_linking(Known(broken), {"de": [mention("a", "C1")]}, {"x": "C1", "y": "C2"})
 
 
-def file(folder: Path, name: str, text: str) -> Place:
+def file(folder: Path, name: str, text: str) -> Location:
     (folder / name).write_text(text, encoding="utf-8", newline="")
-    return Place.parse(folder / name)
+    return Location.parse(folder / name)
 
 
 def test_mentions_are_read(tmp_path: Path) -> None:
@@ -190,32 +191,32 @@ def test_names_are_read_and_homonyms_joined(tmp_path: Path) -> None:
     ],
 )
 def test_broken_files(tmp_path: Path, text: str, problem: str) -> None:
-    place = file(tmp_path, "file.txt", text)
+    location = file(tmp_path, "file.txt", text)
     with pytest.raises(DataError, match=f"file.txt, {problem}"):
-        read_mentions(place)
+        read_mentions(location)
     with pytest.raises(DataError, match=f"file.txt, {problem}"):
-        read_knowledge_base([place])
+        read_knowledge_base([location])
 
 
-def test_the_task(tmp_path: Path, tiny_encoder: str) -> None:
+def test_the_benchmark(tmp_path: Path, tiny_encoder: str) -> None:
     """Mentions that are spelled as a name are as near to it as can be; no file of another language is looked at."""
     file(tmp_path, "de_query.txt", "C1||Katze\nC2|C9||Hund\nC8||Garten\n")
     file(tmp_path, "zh_query.txt", "C3||猫\n")
     file(tmp_path, "names.txt", "C1||Katze\nC2||Hund\nC3||猫\nC4||cat\n")
     settings = {"data": f"{tmp_path}/{{lang}}_query.txt", "knowledge_base": f"{tmp_path}/na*.txt"}
     config = EntityLinking(**settings)
-    assert [place.name for place in config.sources()] == ["de_query.txt", "zh_query.txt", "names.txt"]
-    result = config.score(tiny_encoder)
-    encoder = TextEncoder.open(tiny_encoder, layer=-1)
-    names = read_knowledge_base([Place.parse(tmp_path / "names.txt")])
-    mentions = {code: read_mentions(Place.parse(tmp_path / f"{code}_query.txt")) for code in ("de", "zh")}
+    assert [location.name for location in config.sources()] == ["de_query.txt", "zh_query.txt", "names.txt"]
+    result = config.score(System(tiny_encoder))
+    encoder = TextEncoder.from_pretrained(tiny_encoder, layer=-1)
+    names = read_knowledge_base([Location.parse(tmp_path / "names.txt")])
+    mentions = {code: read_mentions(Location.parse(tmp_path / f"{code}_query.txt")) for code in ("de", "zh")}
     found = entity_linking(encoder, mentions, names)
-    assert result.scores == {code: found[code].measures() for code in mentions}
+    assert result.scores == {code: found[code].metrics() for code in mentions}
     assert result.scores["de"]["p1"] == result.scores["de"]["coverage"] == pytest.approx(2 / 3)
-    assert result.predictions["de"]["hits"] == [1, 1, 0]
+    assert result.predictions["de"]["example_scores"] == [1, 1, 0]
     assert result.predictions["de"]["answers"][:2] == ["C1||Katze", "C2||Hund"]
-    assert result.predictions["zh"] == {"hits": [1], "ranks": [1], "answers": ["C3||猫"]}
-    assert set(EntityLinking(**settings, languages=["zh"]).score(tiny_encoder).scores) == {"zh"}
+    assert result.predictions["zh"] == {"example_scores": [1], "ranks": [1], "answers": ["C3||猫"]}
+    assert set(EntityLinking(**settings, languages=["zh"]).score(System(tiny_encoder)).scores) == {"zh"}
 
 
 def test_a_knowledge_base_for_each_language(tmp_path: Path, tiny_encoder: str) -> None:
@@ -224,7 +225,7 @@ def test_a_knowledge_base_for_each_language(tmp_path: Path, tiny_encoder: str) -
         file(tmp_path, f"names.{code}.txt", f"C1||{own}\nC2||cat\n")
     config = EntityLinking(data=f"{tmp_path}/{{lang}}.txt", knowledge_base=f"{tmp_path}/names.{{lang}}.txt")
     assert len(config.sources()) == 4
-    answers = {code: some["answers"] for code, some in config.score(tiny_encoder).predictions.items()}
+    answers = {code: some["answers"] for code, some in config.score(System(tiny_encoder)).predictions.items()}
     assert answers == {"de": ["C1||Hund"], "en": ["C1||dog"]}
 
 

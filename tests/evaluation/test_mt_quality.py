@@ -23,7 +23,7 @@ from babelray.evaluation.mt_quality import (
     read_segments,
     word_mover_distances,
 )
-from babelray.storage import Place
+from babelray.storage import Location
 
 SOURCES = ["Die Katze schläft auf dem warmen Bett.", "Ein Hund läuft im Garten.", "猫在床上睡觉。"]
 TRANSLATIONS = ["The cat sleeps on the bed.", "A big dog runs in the warm garden, the cat too.", "The cat."]
@@ -249,7 +249,7 @@ def test_what_no_mismatch_can_be_found_in() -> None:
 )
 def test_scores_by_hand(tiny_encoder: str, level: str, ngram: int, idf: bool, corrected: str) -> None:
     """Each step on its own: vectors of the encoder, the correction, means of neighbours, unit length, POT."""
-    encoder = TextEncoder.open(tiny_encoder, layer=1)
+    encoder = TextEncoder.from_pretrained(tiny_encoder, layer=1)
     left, right = aligned(50, 32, seed=13)[0], aligned(50, 32, seed=14)[0]
     corrections = {"clp": CrossLingualProjection.fit(left, right), "umd": MismatchRemoval.fit(left, right, 3)}
     correction = corrections.get(corrected)
@@ -277,7 +277,7 @@ def test_scores_by_hand(tiny_encoder: str, level: str, ngram: int, idf: bool, co
 
 
 def test_the_options_matter(tiny_encoder: str) -> None:
-    encoder = TextEncoder.open(tiny_encoder)
+    encoder = TextEncoder.from_pretrained(tiny_encoder)
     plain = mt_scores(encoder, SOURCES, TRANSLATIONS)
     clp = CrossLingualProjection(aligned(1, 32, seed=15)[1])
     for options in ({"ngram": 2}, {"idf": True}, {"correction": clp}):
@@ -287,7 +287,7 @@ def test_the_options_matter(tiny_encoder: str) -> None:
 
 
 def test_the_best_and_the_worst_translation(tiny_encoder: str) -> None:
-    encoder = TextEncoder.open(tiny_encoder)
+    encoder = TextEncoder.from_pretrained(tiny_encoder)
     text = SOURCES[0]
     same, other, none, nothing = mt_scores(encoder, [text, text, text, ""], [text, TRANSLATIONS[0], "", ""]).tolist()
     assert same == pytest.approx(1, abs=1e-5) and -1 < other < 0.99 and none == nothing == -1
@@ -305,7 +305,7 @@ def test_a_bias_between_languages_costs_until_it_is_removed(tiny_encoder: str) -
         def subwords(self, texts):
             return [(spans, vectors + bias * (texts is sources)) for spans, vectors in super().subwords(texts)]
 
-    encoder = Biased.open(tiny_encoder)
+    encoder = Biased.from_pretrained(tiny_encoder)
     left, right = (torch.cat([words for _, words in encoder.subwords(texts)]) for texts in (sources, TRANSLATIONS))
     assert mt_scores(encoder, sources, TRANSLATIONS).max() < 0.7
     removed = mt_scores(encoder, sources, TRANSLATIONS, correction=MismatchRemoval.fit(left, right))
@@ -315,7 +315,7 @@ def test_a_bias_between_languages_costs_until_it_is_removed(tiny_encoder: str) -
 
 
 def test_what_cannot_be_scored(tiny_encoder: str) -> None:
-    encoder = TextEncoder.open(tiny_encoder)
+    encoder = TextEncoder.from_pretrained(tiny_encoder)
     with pytest.raises(DataError, match="3 sources, but 2 translations"):
         mt_scores(encoder, SOURCES, TRANSLATIONS[:2])
     with pytest.raises(DataError, match="3 texts, but 2 lists of tokens"):
@@ -342,9 +342,9 @@ def test_where_there_is_no_correlation() -> None:
         correlations([1.0, 2.0], [1.0])
 
 
-def write(tmp_path: Path, text: str) -> Place:
+def write(tmp_path: Path, text: str) -> Location:
     (tmp_path / "testset_de-en.tsv").write_bytes(text.encode())
-    return Place.parse(tmp_path / "testset_de-en.tsv")
+    return Location.parse(tmp_path / "testset_de-en.tsv")
 
 
 def test_the_published_layout(tmp_path: Path) -> None:
@@ -378,16 +378,16 @@ LINE = "de-en\tJa.\tyes .\tyes\t1\t0.5\n"
         (HEADER, 1, "there are no segments"),
         (HEADER + LINE + "de-en\tJa.\tyes\n", 3, "3 columns, but 6 in the first line"),
         (HEADER + "\n" + LINE, 2, "0 columns, but 6 in the first line"),
-        (HEADER + LINE + LINE.replace("\t1\t", "\t1,5\t"), 3, "HUMAN_score is '1,5', which is not a number"),
-        (HEADER + LINE.replace("\t1\t", "\t\t"), 2, "HUMAN_score is '', which is not a number"),
-        (HEADER + LINE.replace("\t1\t", "\tinf\t"), 2, "HUMAN_score is 'inf', which is not a number"),
-        (HEADER + LINE.replace("0.5", "nan"), 2, "sentBLEU is 'nan', which is not a number"),
+        (HEADER + LINE + LINE.replace("\t1\t", "\t1,5\t"), 3, "'1,5' in column 'HUMAN_score' is not a number"),
+        (HEADER + LINE.replace("\t1\t", "\t\t"), 2, "'' in column 'HUMAN_score' is not a number"),
+        (HEADER + LINE.replace("\t1\t", "\tinf\t"), 2, "'inf' in column 'HUMAN_score' is not a number"),
+        (HEADER + LINE.replace("0.5", "nan"), 2, "'nan' in column 'sentBLEU' is not a number"),
         (HEADER + LINE + LINE.replace("Ja.", " "), 3, "the source is missing"),
         (HEADER + LINE + LINE.replace("Ja.", '"Ja'), 3, "not valid CSV"),
     ],
 )
 def test_damaged_files_are_named_with_the_line(tmp_path: Path, text: str, line: int, problem: str) -> None:
-    place = write(tmp_path, text)
+    location = write(tmp_path, text)
     with pytest.raises(DataError) as caught:
-        read_segments(place)
-    assert caught.value.problem.startswith(f"{place}, line {line}: {problem}") and caught.value.remedy
+        read_segments(location)
+    assert caught.value.problem.startswith(f"{location}, line {line}: {problem}") and caught.value.remedy

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from babelray.encoder.load import load_tokenizer
 from babelray.errors import DataError
+from babelray.evaluation.benchmark import System
 from babelray.evaluation.question_answering import (
     Answer,
     Question,
+    QuestionAnswering,
     answer_labels,
     answer_place,
     answer_scores,
@@ -26,11 +28,10 @@ from babelray.evaluation.question_answering import (
     token_f1,
     windows,
 )
-from babelray.evaluation.transfer_tasks import QuestionAnswering
-from babelray.storage import Place
+from babelray.storage import Location
 
 
-def squad(path: Path, questions: list[Question]) -> Place:
+def squad(path: Path, questions: list[Question]) -> Location:
     paragraphs = [
         {
             "context": context,
@@ -41,7 +42,7 @@ def squad(path: Path, questions: list[Question]) -> Place:
         for row, (question, context, answers) in enumerate(questions)
     ]
     path.write_text(json.dumps({"version": "1.1", "data": [{"title": "x", "paragraphs": paragraphs}]}))
-    return Place.parse(path)
+    return Location.parse(path)
 
 
 def test_squad(tmp_path: Path) -> None:
@@ -52,7 +53,7 @@ def test_squad(tmp_path: Path) -> None:
 def test_tables(tmp_path: Path) -> None:
     (tmp_path / "de.contexts.tsv").write_text("0\tDie Katze.\n1\tDer Hund.\n")
     (tmp_path / "de.qa.tsv").write_text("1\tid-a\tWer?\tHund\t4\n0\tid-b\tWas?\tKatze\t4\n")
-    assert read_questions(Place.parse(tmp_path / "de.qa.tsv")) == [
+    assert read_questions(Location.parse(tmp_path / "de.qa.tsv")) == [
         Question("Wer?", "Der Hund.", [Answer("Hund", 4)]),
         Question("Was?", "Die Katze.", [Answer("Katze", 4)]),
     ]
@@ -74,7 +75,7 @@ def test_tables(tmp_path: Path) -> None:
 def test_squad_that_is_wrong(tmp_path: Path, content: str, problem: str) -> None:
     (tmp_path / "a.json").write_text(content)
     with pytest.raises(DataError, match=problem):
-        read_questions(Place.parse(tmp_path / "a.json"))
+        read_questions(Location.parse(tmp_path / "a.json"))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_tables_that_are_wrong(tmp_path: Path, row: str, problem: str) -> None:
     (tmp_path / "de.contexts.tsv").write_text("0\tDer Hund.\n")
     (tmp_path / "de.qa.tsv").write_text(row + "\n")
     with pytest.raises(DataError, match=problem):
-        read_questions(Place.parse(tmp_path / "de.qa.tsv"))
+        read_questions(Location.parse(tmp_path / "de.qa.tsv"))
 
 
 LONG = " ".join(f"The cat sleeps on bed {number}." for number in range(30))
@@ -203,21 +204,21 @@ def test_transfer(tiny_encoder: str, tmp_path: Path) -> None:
     squad(tmp_path / "train.json", [asked(number) for number in range(48)])
     squad(tmp_path / "en.json", [asked(number) for number in range(12)])
     squad(tmp_path / "de.json", [asked(number, long=12) for number in range(4)])
-    task = QuestionAnswering(
+    benchmark = QuestionAnswering(
         data=str(tmp_path / "{lang}.json"),
         train=str(tmp_path / "train.json"),
         seeds=[1],
         fine_tuning={"learning_rate": 5e-3, "batch_size": 16, "epochs": 25},
     )
-    result = task.score(tiny_encoder)
+    result = benchmark.score(System(tiny_encoder))
     assert result.scores["en"]["exact_match"] > 0.9
     kept: Any = result.predictions["de"]
     assert result.scores["de"]["examples"] == 4 and all(text for text in kept["answers"]["1"])
-    assert kept["gold"][0] == ["cat"] and result.scores["de"]["f1"] == pytest.approx(sum(kept["hits"]) / 4)
+    assert kept["gold"][0] == ["cat"] and result.scores["de"]["f1"] == pytest.approx(sum(kept["example_scores"]) / 4)
 
 
 def test_tables_are_sources_with_their_texts(tmp_path: Path) -> None:
     for name in ("de.qa.tsv", "de.contexts.tsv", "train.json"):
         (tmp_path / name).touch()
-    task = QuestionAnswering(data=str(tmp_path / "{lang}.qa.tsv"), train=str(tmp_path / "train.json"))
-    assert [place.name for place in task.sources()] == ["de.qa.tsv", "de.contexts.tsv", "train.json"]
+    benchmark = QuestionAnswering(data=str(tmp_path / "{lang}.qa.tsv"), train=str(tmp_path / "train.json"))
+    assert [location.name for location in benchmark.sources()] == ["de.qa.tsv", "de.contexts.tsv", "train.json"]

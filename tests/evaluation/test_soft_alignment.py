@@ -113,5 +113,5 @@ def test_the_command(babelray, tiny_encoder: str) -> None:
     assert process.returncode == 0, process.stderr
     assert "Katze" in process.stdout and "divergence" in process.stdout
     process = babelray("transport", "show", tiny_encoder, GERMAN, ENGLISH, "--from", "de", "--blur", "-1")
-    assert process.returncode == 2 and "blur more than 0" in process.stderr
+    assert process.returncode == 2 and "blur above 0" in process.stderr
     assert "LOAD REPORT" not in process.stderr

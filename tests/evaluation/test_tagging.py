@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from babelray.encoder.load import load_tokenizer
 from babelray.errors import DataError
+from babelray.evaluation.benchmark import System
 from babelray.evaluation.tagging import (
     UNREAD,
     TaggedSentence,
+    Tagging,
     are_spans,
     encode_words,
     first_subwords,
@@ -23,9 +25,8 @@ from babelray.evaluation.tagging import (
     word_examples,
     word_scores,
 )
-from babelray.evaluation.transfer_tasks import Tagging
 from babelray.objectives.labelled import NO_LABEL
-from babelray.storage import Place
+from babelray.storage import Location
 
 CONLLU = """# sent_id = 1
 # text = Er geht zum Haus.
@@ -44,9 +45,9 @@ CONLLU = """# sent_id = 1
 """
 
 
-def write(path: Path, text: str) -> Place:
+def write(path: Path, text: str) -> Location:
     path.write_text(text.replace("|", "\t"), encoding="utf-8")
-    return Place.parse(path)
+    return Location.parse(path)
 
 
 def test_universal_dependencies(tmp_path: Path) -> None:
@@ -103,12 +104,12 @@ def test_labels_land_on_first_subwords(tiny_encoder: str) -> None:
         (example,) = word_examples([sentence], list("ABCDEF"), tokenizer, 64, as_written)
         text = sentence.text(as_written)
         offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
-        labelled = {place: label for place, label in enumerate(example.labels) if label != NO_LABEL}
+        labelled = {location: label for location, label in enumerate(example.labels) if label != NO_LABEL}
         assert list(labelled.values()) == list(range(6)), "each word once, in order"
-        for place, label in labelled.items():
+        for location, label in labelled.items():
             start = text.index(words[label])
-            assert offsets[place][0] <= start < offsets[place][1], "the subword holds the word's first letter"
-            assert offsets[place - 1][1] <= start, "and the one before it does not"
+            assert offsets[location][0] <= start < offsets[location][1], "the subword holds the word's first letter"
+            assert offsets[location - 1][1] <= start, "and the one before it does not"
         assert len(example.inputs["input_ids"]) > 8, "some words are of several subwords"
 
 
@@ -179,17 +180,17 @@ def test_transfer(tiny_encoder: str, tmp_path: Path) -> None:
     write(tmp_path / "train-en.tsv", lines)
     write(tmp_path / "test-en.tsv", lines)
     write(tmp_path / "test-de.tsv", "\n".join("cat|B-PET" for _ in range(40)) + "\n\nKatze|B-TIER\n")
-    task = Tagging(
+    benchmark = Tagging(
         data=str(tmp_path / "test-{lang}.tsv"),
         train=str(tmp_path / "train-{lang}.tsv"),
         seeds=[1],
         max_tokens=32,
         fine_tuning={"learning_rate": 5e-3, "batch_size": 8, "epochs": 30},
     )
-    result = task.score(tiny_encoder)
+    result = benchmark.score(System(tiny_encoder))
     assert result.scores["en"]["f1"] > 0.95 and result.scores["en"]["unread"] == 0
     kept: Any = result.predictions["de"]
     unread = kept["answers"]["1"][0].split(" ").count(UNREAD)
     assert result.scores["de"]["unread"] == unread > 20 and result.scores["de"]["words"] == 41
     assert result.scores["de"]["accuracy"] <= 1 - unread / 41 and result.scores["de"]["unseen"] == 1
-    assert kept["gold"][1] == "B-TIER" and kept["hits"][1] == 0
+    assert kept["gold"][1] == "B-TIER" and kept["example_scores"][1] == 0

@@ -1,214 +1,115 @@
-import tempfile
-import unicodedata
+"""Sentence retrieval by the vectors of an encoder."""
+
+import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from babelray.encoder.text_encoder import TextEncoder
-from babelray.errors import DataError, RecipeError
-from babelray.evaluation.retrieval import retrieval_task
-from babelray.evaluation.tasks import Tatoeba
-from babelray.evaluation.tatoeba import SORTED_LINES, read_parallel
-from babelray.languages import LANGUAGES, Language, resolve
-from babelray.storage import Place
+from babelray.errors import DataError
+from babelray.evaluation.parallel import read_parallel
+from babelray.evaluation.tatoeba import sentence_retrieval
+from babelray.metrics.retrieval import retrieve
+from babelray.storage import Location
+from conftest import SENTENCES
 
-GERMAN = ["Der Hund bellt.", "Die Katze schläft.", "Es regnet."]
-ENGLISH = ["The dog barks.", "The cat sleeps.", "It rains."]
+SCORINGS = ["cosine", "csls", "margin"]
+ENGLISH = [
+    "The cat sleeps on the warm bed.",
+    "A dog runs in the big garden.",
+    "The dog sleeps.",
+    "A big cat runs in the garden.",
+    "The bed in the garden is warm.",
+    "A dog on the bed.",
+    "The warm garden runs.",
+]
 
 
-def write(folder: Path, files: dict[str, list[str]]) -> Place:
+def write(folder: Path, files: dict[str, list[str]]) -> Location:
     for name, lines in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return Place.parse(folder)
+    return Location.parse(folder)
 
 
-def table(folder: Path, *rows: str, name: str = "test.tsv") -> Place:
-    write(folder, {name: [row.replace("|", "\t") for row in rows]})
-    return Place.parse(folder / name)
+@pytest.fixture(scope="module")
+def encoder(tiny_encoder: str) -> TextEncoder:
+    return TextEncoder.from_pretrained(tiny_encoder)
 
 
-@pytest.mark.parametrize(
-    ("left", "right"),
-    [
-        ("tatoeba.deu-eng.deu", "tatoeba.deu-eng.eng"),
-        ("tatoeba/tatoeba.deu-eng.deu", "tatoeba/tatoeba.deu-eng.eng"),
-        ("de-en.de", "de-en.en"),
-        ("tatoeba/de-en.de", "tatoeba/de-en.en"),
-        ("en-de.de", "en-de.en"),
-        ("news.2014.de-en.de", "news.2014.de-en.en"),
-        ("news.en-de.de", "news.en-de.en"),
-    ],
-)
-def test_layouts_of_two_files(tmp_path: Path, left: str, right: str) -> None:
-    place = write(tmp_path, {left: GERMAN, right: ENGLISH, "README.md": ["Line n translates line n."]})
-    assert list(read_parallel(place)) == [("de", GERMAN, ENGLISH)]
+@pytest.mark.parametrize("pooling", ["mean", "first", "last"])
+def test_a_copy_of_the_hub_is_found(encoder: TextEncoder, pooling) -> None:
+    order = [3, 0, 6, 1, 5, 2, 4]
+    moved = [ENGLISH[i] for i in order]
+    found = sentence_retrieval(encoder, [("de", ENGLISH, ENGLISH), ("fr", moved, ENGLISH)], "cosine", pooling)
+    assert list(found) == ["de", "fr"]
+    assert found["de"].scores["to_hub"] == found["de"].scores["from_hub"] == 1
+    assert found["de"].scores["error"] == 0 and found["de"].scores["mean_margin"] > 0
+    assert found["de"].scores["sentences"] == 7
+    assert found["fr"].answers.to_hub.positions_N.tolist() == order
+    assert found["fr"].answers.from_hub.positions_N.tolist() == [order.index(i) for i in range(7)]
+    assert found["fr"].scores["error"] == 1 and found["fr"].scores["mean_margin"] < 0
 
 
-def test_lasers_codes_are_ours(tmp_path: Path) -> None:
-    """Tatoeba's codes of our languages, two of which are those of groups of languages; others are passed over."""
-    iso = {language.code: language.iso639_3 for language in LANGUAGES.values()} | {"ar": "ara", "et": "est"}
-    missing = {"en", "my", "yo"}
-    for code in [*(iso[code] for code in LANGUAGES if code not in missing), "amh", "arz", "gsw"]:
-        write(
-            tmp_path, {f"tatoeba.{code}-eng.{code}": [f"{code}."], f"tatoeba.{code}-eng.eng": [f"{code} in English."]}
-        )
-    found = list(read_parallel(Place.parse(tmp_path)))
-    assert [pair.language for pair in found] == sorted(set(LANGUAGES) - missing)
-    assert all(pair == (pair.language, [f"{c}."], [f"{c} in English."]) for pair in found for c in [iso[pair.language]])
+@pytest.mark.parametrize("scoring", SCORINGS)
+def test_the_benchmark_scores_the_vectors_of_the_encoder(encoder: TextEncoder, scoring) -> None:
+    german, english = SENTENCES[2:6], ENGLISH[:4]
+    ((code, found),) = sentence_retrieval(encoder, [("de", german, english)], scoring, "last").items()
+    vectors = encoder.encode(german, "last"), encoder.encode(english, "last")
+    expected = retrieve(*vectors, scoring)
+    assert code == "de" and found.answers.predictions() == expected.predictions()
+    assert found.scores == pytest.approx({**expected.metrics(), "sentences": 4}, abs=1e-5)
 
 
-def test_only_the_languages_that_are_asked_for_and_those_of_a_recipe(tmp_path: Path) -> None:
-    sides = {f"tatoeba.{code}-eng.{side}": [f"A {code}."] for code in ("deu", "fra", "amh") for side in (code, "eng")}
-    place = write(tmp_path, sides)
-    amharic = Language(code="am", name="Amharic", native="አማርኛ", family="Semitic", script="Ethi", iso639_3="amh")
-    assert [pair.language for pair in read_parallel(place, languages=resolve(["fr", "am"], [amharic]))] == ["fr", "am"]
+def test_the_hub_is_encoded_once(encoder: TextEncoder) -> None:
+    asked: list[str] = []
+
+    class Listening(TextEncoder):
+        def encode(self, texts, pooling="mean"):
+            asked.extend(texts)
+            return super().encode(texts, pooling)
+
+    listening = Listening(encoder.read, encoder.device, encoder.tokenizer, encoder.longest)
+    german, chinese = ["Eins.", "Zwei.", "Zwei."], ["一", "二", "三"]
+    pairs = [("de", german, ENGLISH[:3]), ("zh", chinese, ENGLISH[2:5]), ("fr", ENGLISH[:2], ENGLISH[3:5])]
+    found = sentence_retrieval(listening, pairs)
+    assert sorted(asked) == sorted({*german, *chinese, *ENGLISH[:5]}) and len(found) == 3
+    alone = sentence_retrieval(encoder, pairs[1:2])["zh"]
+    assert found["zh"].answers.predictions() == alone.answers.predictions()
 
 
-def test_another_hub(tmp_path: Path) -> None:
-    place = write(
-        tmp_path, {"de-fr.de": GERMAN, "de-fr.fr": ["a.", "b.", "c."], "de-en.de": ["x."], "de-en.en": ["y."]}
+def test_the_same_sentence_twice(encoder: TextEncoder) -> None:
+    same = [ENGLISH[0], ENGLISH[1], ENGLISH[1]]
+    strict, either = (
+        sentence_retrieval(encoder, [("de", same, same)], either_place=location)["de"].answers
+        for location in (False, True)
     )
-    assert list(read_parallel(place, "fr")) == [("de", GERMAN, ["a.", "b.", "c."])]
-    assert list(read_parallel(place, "de")) == [("en", ["y."], ["x."]), ("fr", ["a.", "b.", "c."], GERMAN)]
+    for direction in ("to_hub", "from_hub"):
+        assert getattr(strict, direction).correct_N.tolist() == [True, True, False]
+        assert getattr(either, direction).correct_N.tolist() == [True, True, True]
+        assert getattr(either, direction).positions_N.tolist() == [0, 1, 1]
+        assert getattr(strict, direction).margins_N[1] == 0 < getattr(either, direction).margins_N[1]
 
 
-def test_tables(tmp_path: Path) -> None:
-    place = table(
-        tmp_path, "number|topic|de|en|xx|fr", "1|pets|Hund|dog|?|chien", "2|pets|Katze|cat|?|", "", "3||a|b|?|c"
-    )
-    expected = [("de", ["Hund", "Katze", "a"], ["dog", "cat", "b"]), ("fr", ["chien", "c"], ["dog", "b"])]
-    assert list(read_parallel(place)) == list(read_parallel(place.parent)) == expected
-    assert list(read_parallel(place, where={"number": (2, 3)})) == [
-        ("de", ["Katze", "a"], ["cat", "b"]),
-        ("fr", ["c"], ["b"]),
-    ]
+def test_predictions_can_be_saved(encoder: TextEncoder) -> None:
+    found = sentence_retrieval(encoder, [("de", ENGLISH[::-1], ENGLISH)])["de"].answers
+    assert json.loads(json.dumps(found.predictions())) == {
+        "to_hub": {"positions": [6, 5, 4, 3, 2, 1, 0], "example_scores": [0, 0, 0, 1, 0, 0, 0]},
+        "from_hub": {"positions": [6, 5, 4, 3, 2, 1, 0], "example_scores": [0, 0, 0, 1, 0, 0, 0]},
+    }
 
 
-def test_tables_of_a_folder_are_read_one_after_the_other(tmp_path: Path) -> None:
-    table(tmp_path, "id|eng|deu|ind", "1|one|eins|satu", "5|five|fünf|lima", name="a.tsv")
-    table(tmp_path, "id|de|en", "2|zwei|two", name="b.tsv")
-    table(tmp_path, "id|split", "1|train", name="splits.tsv")
-    expected = [("de", ["eins", "fünf", "zwei"], ["one", "five", "two"]), ("id", ["satu", "lima"], ["one", "five"])]
-    for place in (Place.parse(tmp_path), Place.parse(tmp_path / "*.tsv")):
-        assert list(read_parallel(place)) == expected
-    some = read_parallel(Place.parse(tmp_path / "[ab].tsv"), where={"id": (2, 5)})
-    assert list(some) == [("de", ["fünf", "zwei"], ["five", "two"]), ("id", ["lima"], ["five"])]
-
-
-lines = st.lists(st.text(min_size=1, max_size=20).filter(lambda line: line.strip() and "\n" not in line), min_size=1)
-
-
-@settings(max_examples=50)
-@given(lines, st.booleans())
-def test_what_is_written_is_read(sentences: list[str], windows: bool) -> None:
-    """Whatever characters stand in a line: some of them end lines for Python, but not in these files."""
-    expected = [unicodedata.normalize("NFC", line.replace("\0", " ")).strip() for line in sentences]
-    kept = [line for line in expected if line]
-    with tempfile.TemporaryDirectory() as folder:
-        text = ("\r\n" if windows else "\n").join(sentences)
-        Path(folder, "x.de-en.de").write_bytes(b"\xef\xbb\xbf" + text.encode() + b"\n")
-        Path(folder, "x.de-en.en").write_bytes(text.encode())
-        assert list(read_parallel(Place.parse(folder))) == [("de", kept, kept)]
-
-
-@pytest.mark.parametrize(
-    ("files", "problem"),
-    [
-        ({}, "no parallel sentences of 'en' and another language in FOLDER"),
-        ({"notes.txt": ["x"], "de-fr.de": ["x"], "de-fr.fr": ["x"]}, "no parallel sentences of 'en' and another"),
-        ({"deep/er/de-en.de": ["x"], "deep/er/de-en.en": ["x"]}, "no parallel sentences"),
-        ({"tatoeba.xxx-eng.xxx": ["x"], "tatoeba.xxx-eng.eng": ["x"]}, "no parallel sentences"),
-        (
-            {"de-en.de": ["a", "b"], "de-en.en": ["A"]},
-            "FOLDER/de-en.en, line 1: the last of 1 lines, but FOLDER/de-en.de",
-        ),
-        (
-            {"de-en.de": ["a"], "de-en.en": ["A", "B"]},
-            "FOLDER/de-en.de, line 1: the last of 1 lines, but FOLDER/de-en.en",
-        ),
-        ({"de-en.de": ["a", ""], "de-en.en": ["A", "B"]}, "FOLDER/de-en.de, line 2: empty, but not in FOLDER/de-en.en"),
-        (
-            {"de-en.de": ["a", "b"], "de-en.en": [" ", "B"]},
-            "FOLDER/de-en.en, line 1: empty, but not in FOLDER/de-en.de",
-        ),
-        ({"de-en.de": [""], "de-en.en": [""]}, "FOLDER/de-en.de, line 1: there are no sentences"),
-        ({"de-en.de": ["a"]}, "FOLDER/de-en.de has no FOLDER/de-en.en beside it"),
-        ({"tatoeba.deu-eng.eng": ["a"]}, "FOLDER/tatoeba.deu-eng.eng has no FOLDER/tatoeba.deu-eng.deu beside it"),
-        (
-            {"a.de-en.de": ["a"], "a.de-en.en": ["A"], "b.en-de.de": ["a"], "b.en-de.en": ["A"]},
-            "FOLDER/a.de-en.de and FOLDER/b.en-de.de are both sentences of language 'de'",
-        ),
-        ({"x.tsv": ["de\tfr", "a\tb"]}, "FOLDER/x.tsv, line 1: no column 'en'"),
-        ({"x.tsv": ["de\ten", "a\tb", "c"]}, "FOLDER/x.tsv, line 3: 1 columns instead of 2"),
-        ({"x.tsv": ["de\tdeu\ten", "a\tb\tc"]}, "FOLDER/x.tsv, line 1: two columns of language 'de'"),
-        ({"x.tsv": ["de\ten", "a\t", "\tb"]}, "FOLDER/x.tsv, line 1: no sentence in 'en' and another language"),
-        ({"x.tsv": ["id\ten", "1\ta"]}, "FOLDER/x.tsv, line 1: no sentence in 'en' and another language"),
-    ],
-)
-def test_what_cannot_be_read(tmp_path: Path, files: dict[str, list[str]], problem: str) -> None:
-    place = write(tmp_path, files)
-    with pytest.raises(DataError) as raised:
-        read_parallel(place)
-    assert raised.value.problem.startswith(problem.replace("FOLDER", str(tmp_path)))
-    assert raised.value.remedy
-
-
-def test_rows_that_cannot_be_chosen(tmp_path: Path) -> None:
-    place = table(tmp_path, "n|topic|de|en", "1|pets|Hund|dog", "2|7|Katze|cat")
-    with pytest.raises(DataError, match=r"test\.tsv, line 1: no column 'm'"):
-        read_parallel(place, where={"m": (0, 1)})
-    with pytest.raises(DataError, match=r"test\.tsv, line 2: 'pets' in column 'topic' is not a number"):
-        read_parallel(place, where={"topic": (0, 9)})
-    with pytest.raises(DataError, match="line 1: no sentence in 'en' and another language in the rows that `where`"):
-        read_parallel(place, where={"n": (3, 9)})
-    (tmp_path / "pairs").mkdir()
-    with pytest.raises(DataError, match="it is for tables"):
-        read_parallel(write(tmp_path / "pairs", {"de-en.de": ["a"], "de-en.en": ["A"]}), where={"n": (3, 9)})
-
-
-@pytest.mark.parametrize("name", ["de-en.de", "tatoeba.deu-eng.deu", "x.tsv"])
-def test_not_utf8(tmp_path: Path, name: str) -> None:
-    write(tmp_path, {"de-en.en": ["a", "b"]} if name == "de-en.de" else {"tatoeba.deu-eng.eng": ["a", "b"]})
-    if name == "x.tsv":
-        (tmp_path / "tatoeba.deu-eng.eng").unlink()
-    (tmp_path / name).write_bytes("de\ten\nsüß\tx\n".encode("latin-1"))
-    with pytest.raises(DataError, match=f"{name}, line 2: not valid UTF-8"):
-        read_parallel(Place.parse(tmp_path))
-
-
-def test_a_place_that_is_not_there(tmp_path: Path) -> None:
-    for name in ("nowhere", "*.tsv"):
-        with pytest.raises(DataError, match="there is no "):
-            read_parallel(Place.parse(tmp_path / name))
-
-
-def test_xtremes_sorted_english_is_refused(tmp_path: Path) -> None:
-    """Line by line it is no translation; files with the names of other layouts are."""
-    german = [f"Satz {i}." for i in range(SORTED_LINES)]
-    english = sorted(f"Sentence {i}." for i in range(SORTED_LINES))
-    place = write(tmp_path, {"de-en.de": german, "de-en.en": english})
-    with pytest.raises(DataError, match=r"de-en\.en, line 1: the sentences are in alphabetical order") as raised:
-        read_parallel(place)
-    assert "`sorted.de-en.de` and `sorted.de-en.en`" in raised.value.remedy
-    for stem, left, right in (("sorted.de-en", "de", "en"), ("en-de", "de", "en"), ("tatoeba.deu-eng", "deu", "eng")):
-        (tmp_path / stem).mkdir()
-        place = write(tmp_path / stem, {f"{stem}.{left}": german, f"{stem}.{right}": english})
-        assert list(read_parallel(place)) == [("de", german, english)]
-
-
-@pytest.mark.parametrize("english", [["A", "B", "C"], ["Same."] * 50, [*map(str, range(10, 60)), "1"]])
-def test_english_that_is_in_order_by_chance_is_not_refused(tmp_path: Path, english: list[str]) -> None:
-    german = [f"Satz {i}." for i in range(len(english))]
-    place = write(tmp_path, {"de-en.de": german, "de-en.en": english})
-    assert list(read_parallel(place)) == [("de", german, english)]
+def test_what_the_benchmark_cannot_use(encoder: TextEncoder) -> None:
+    with pytest.raises(DataError, match="language 'de' has 7 sentences and 6 translations"):
+        sentence_retrieval(encoder, [("de", ENGLISH, ENGLISH[1:])])
+    with pytest.raises(DataError, match="language 'de' has 0 sentences"):
+        sentence_retrieval(encoder, [("de", [], [])])
+    with pytest.raises(DataError, match="language 'de' twice"):
+        sentence_retrieval(encoder, [("de", ENGLISH, ENGLISH)] * 2)
 
 
 def test_from_files_to_scores(tmp_path: Path, tiny_encoder: str) -> None:
     english = ["The cat sleeps.", "A dog runs.", "The bed is warm.", "A big garden."]
-    place = write(
+    location = write(
         tmp_path,
         {
             "tatoeba.afr-eng.afr": english,
@@ -217,22 +118,9 @@ def test_from_files_to_scores(tmp_path: Path, tiny_encoder: str) -> None:
             "tatoeba.est-eng.eng": english,
         },
     )
-    found = retrieval_task(TextEncoder.open(tiny_encoder), read_parallel(place))
+    found = sentence_retrieval(TextEncoder.from_pretrained(tiny_encoder), read_parallel(location))
     assert {code: (row.scores["to_hub"], row.scores["from_hub"]) for code, row in found.items()} == {
         "af": (1, 1),
         "et": (0.5, 0.5),
     }
     assert found["et"].answers.to_hub.positions_N.tolist() == [0, 1, 3, 2]
-
-
-def test_languages_beyond_the_40(tmp_path: Path) -> None:
-    names = ("tatoeba.ces-eng.ces", "tatoeba.ces-eng.eng", "tatoeba.deu-eng.deu", "tatoeba.deu-eng.eng")
-    place = write(tmp_path, {name: ["a", "b"] for name in names})
-    czech = {"code": "cs", "name": "Czech", "native": "čeština", "family": "IE: Slavic", "script": "Latn"}
-    extra = [czech | {"iso639_3": "ces"}]
-    assert [found.language for found in Tatoeba(data=str(place)).read()] == ["de"]
-    assert [found.language for found in Tatoeba(data=str(place), extra_languages=extra).read()] == ["de", "cs"]
-    only = Tatoeba(data=str(place), extra_languages=extra, languages=["cs"])
-    assert [found.language for found in only.read()] == ["cs"]
-    with pytest.raises(RecipeError, match="unknown language 'cs'"):
-        Tatoeba(data=str(place), languages=["cs"]).read()

@@ -1,7 +1,7 @@
 import torch
 
 from babelray.encoder.load import load_encoder, load_tokenizer
-from extraction.conftest import TEXTS, cut, read
+from support.extraction import TEXTS, encode_sentences, tokenize
 
 
 def by_definition(folder: str, word: str, layer: int) -> torch.Tensor:
@@ -23,15 +23,15 @@ def by_definition(folder: str, word: str, layer: int) -> torch.Tensor:
 
 
 def test_same_as_the_definition_in_any_batches_and_blocks(tiny_encoder: str, language) -> None:
-    sentences = cut(TEXTS)
+    sentences = tokenize(TEXTS)
     for budget in (64, 10_000):
-        made = language(
+        extraction = language(
             {"the": 5, "cat": 3, "garden": 1, "absent": 1}, (0, 1, 2), method="aggregate", batch_tokens=budget
         )
         for size in (1, 3, 4):
-            parts = [read(made, i, sentences[i : i + size]) for i in range(0, len(sentences), size)]
+            blocks = [encode_sentences(extraction, i, sentences[i : i + size]) for i in range(0, len(sentences), size)]
             for layer in (0, 1, 2):
-                vectors = made.combine(lambda parts=parts: parts, layer)
+                vectors = extraction.combine(lambda blocks=blocks: blocks, layer)
                 assert vectors.words == ["the", "cat", "garden"], "a word that never occurs has no vector"
                 assert vectors.counts[1:] == [3, 1]
                 for word in ("cat", "garden"):
@@ -41,5 +41,5 @@ def test_same_as_the_definition_in_any_batches_and_blocks(tiny_encoder: str, lan
 
 def test_progress_is_told(language) -> None:
     rows: list[int] = []
-    read(language(method="aggregate", batch_tokens=64), 0, cut(TEXTS), rows.append)
+    encode_sentences(language(method="aggregate", batch_tokens=64), 0, tokenize(TEXTS), rows.append)
     assert rows == sorted(rows) and rows[-1] == len(TEXTS) and len(rows) > 1

@@ -1,20 +1,19 @@
-from collections import Counter
-
 import pytest
 import torch
 
 from babelray.encoder.load import load_encoder, load_tokenizer
 from babelray.errors import DataError
+from babelray.extraction.method import PreparedBlock
 
 
 def test_same_as_each_word_alone(tiny_encoder: str, language) -> None:
-    made = language({"cat": 5, "ᚠᚢᚦ": 4, "garden": 3, "the": 1}, (1, 2), method="isolated", batch_tokens=64)
-    counts: Counter[str] = Counter()
-    blocks = [made.alone(start, 3, counts) for start in (0, 3)]
-    assert counts == {"words": 3, "words without known subwords": 1}
+    extraction = language({"cat": 5, "ᚠᚢᚦ": 4, "garden": 3, "the": 1}, (1, 2), method="isolated", batch_tokens=64)
+    prepared = [PreparedBlock(number, 3 * number, 3) for number in (0, 1)]
+    blocks = [extraction.encode(block) for block in prepared]
+    assert prepared[0].counts + prepared[1].counts == {"words": 3, "words without known subwords": 1}
     model, tokenizer = load_encoder(tiny_encoder), load_tokenizer(tiny_encoder)
     for layer in (1, 2):
-        vectors = made.combine(lambda: blocks, layer)
+        vectors = extraction.combine(lambda: blocks, layer)
         assert vectors.words == ["cat", "garden", "the"] and vectors.counts == [5, 3, 1]
         for word in vectors.words:
             with torch.no_grad():
@@ -23,6 +22,6 @@ def test_same_as_each_word_alone(tiny_encoder: str, language) -> None:
 
 
 def test_no_word_is_known(language) -> None:
-    made = language({"ᚠᚢᚦ": 4}, method="isolated")
+    extraction = language({"ᚠᚢᚦ": 4}, method="isolated")
     with pytest.raises(DataError, match="knows no word"):
-        made.combine(lambda: [made.alone(0, 1, Counter())], 1)
+        extraction.combine(lambda: [extraction.encode(PreparedBlock(0, 0, 1))], 1)

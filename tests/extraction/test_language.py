@@ -1,11 +1,8 @@
 import pyarrow as pa
-import pytest
 import torch
-from pydantic import ValidationError
 
-from babelray.extraction.config import ExtractConfig
-from babelray.extraction.language import sentences_of
-from extraction.conftest import TEXTS, cut, read
+from babelray.extraction.language import sentences_from_table
+from support.extraction import TEXTS, encode_sentences, tokenize
 
 
 def test_paragraphs_are_read_at_once() -> None:
@@ -17,23 +14,17 @@ def test_paragraphs_are_read_at_once() -> None:
             "tokens": [["A", "b", "."], ["C", "."], ["D", "."], ["E", "."]],
         }
     )
-    assert [s.text for s in sentences_of(table, paragraphs=False)] == ["A b.", "C.", "D.", "E."]
-    joined = sentences_of(table, paragraphs=True)
+    assert [s.text for s in sentences_from_table(table, paragraphs=False)] == ["A b.", "C.", "D.", "E."]
+    joined = sentences_from_table(table, paragraphs=True)
     assert [s.text for s in joined] == ["A b. C.", "D.", "E."]
     assert joined[0].tokens == ["A", "b", ".", "C", "."]
 
 
 def test_dimensions_are_changed_on_request(language) -> None:
-    block = read(language(method="aggregate"), 0, cut(TEXTS))
+    block = encode_sentences(language(method="aggregate"), 0, tokenize(TEXTS))
     matrices = {}
     for name, settings in {"as": {}, "removed": {"remove_dimensions": 2}, "standard": {"standardise": True}}.items():
         matrices[name] = language(method="aggregate", **settings).combine(lambda: [block], 1).matrix
     assert (matrices["removed"] == 0).all(0).sum() == 2
     assert torch.allclose(matrices["standard"].mean(0), torch.zeros(32), atol=1e-5)
     assert not torch.allclose(matrices["as"].mean(0), torch.zeros(32), atol=1e-2)
-
-
-def test_x2static_reads_one_layer() -> None:
-    with pytest.raises(ValidationError, match="x2static reads one layer"):
-        ExtractConfig(also_layers="all")
-    assert ExtractConfig(method="aggregate", also_layers="all").also_layers == "all"

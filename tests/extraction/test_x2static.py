@@ -6,17 +6,15 @@ import torch
 
 from babelray.encoder.load import load_encoder, load_tokenizer
 from babelray.errors import DataError
-from babelray.extraction.config import X2StaticConfig
-from babelray.extraction.x2static import keep_probability, loss, shared_loss, train
-from extraction.conftest import TEXTS, cut, read
+from babelray.extraction.x2static import X2StaticMethod, keep_probability, loss, shared_loss, train
+from support.extraction import TEXTS, encode_sentences, tokenize
 
 
 @pytest.mark.parametrize("without_target", [True, False])
 def test_contexts_by_definition(tiny_encoder: str, language, without_target: bool) -> None:
     """The mean of all subwords of the sentence but the word's own, special tokens left out."""
-    settings = {"x2static": {"subsample": None, "without_target": without_target}}
-    made = language({"garden": 1}, **settings)
-    found = read(made, 0, cut(TEXTS))
+    extraction = language({"garden": 1}, subsample=None, without_target=without_target)
+    block = encode_sentences(extraction, 0, tokenize(TEXTS))
     text = next(text for text in TEXTS if "garden" in text)
     model, tokenizer = load_encoder(tiny_encoder), load_tokenizer(tiny_encoder)
     encoded = tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
@@ -25,29 +23,29 @@ def test_contexts_by_definition(tiny_encoder: str, language, without_target: boo
         hidden = model(**encoded, output_hidden_states=True).hidden_states[1][0]
     start, end = text.index("garden"), text.index("garden") + len("garden")
     rows = [i for i, (a, b) in enumerate(offsets) if b > a and not (without_target and max(a, start) < min(b, end))]
-    assert found["targets"].tolist() == [0] and found["contexts"].dtype == torch.half
-    assert torch.allclose(found["contexts"][0].float(), hidden[rows].mean(0), atol=2e-3)
+    assert block["targets"].tolist() == [0] and block["contexts"].dtype == torch.half
+    assert torch.allclose(block["contexts"][0].float(), hidden[rows].mean(0), atol=2e-3)
 
 
 def test_what_counts_does_not_depend_on_the_batches(language) -> None:
-    sentences = cut(TEXTS * 30)
-    drawn = []
+    sentences = tokenize(TEXTS * 30)
+    targets_of_batches = []
     for budget in (64, 500, 8192):
-        made = language(batch_tokens=budget, x2static={"subsample": 0.01})
-        drawn.append(sorted(read(made, 3, sentences)["targets"].tolist()))
-    assert drawn[0] == drawn[1] == drawn[2]
-    every = len(read(language(x2static={"subsample": None}), 3, sentences)["targets"])
-    assert 0 < len(drawn[0]) < every
-    assert sorted(read(language(x2static={"subsample": 0.01}), 4, sentences)["targets"].tolist()) != drawn[0]
+        extraction = language(batch_tokens=budget, subsample=0.01)
+        targets_of_batches.append(sorted(encode_sentences(extraction, 3, sentences)["targets"].tolist()))
+    assert targets_of_batches[0] == targets_of_batches[1] == targets_of_batches[2]
+    every = len(encode_sentences(language(subsample=None), 3, sentences)["targets"])
+    assert 0 < len(targets_of_batches[0]) < every
+    assert sorted(encode_sentences(language(subsample=0.01), 4, sentences)["targets"].tolist()) != targets_of_batches[0]
 
 
 def test_subsampling_takes_the_share_it_says(language) -> None:
-    sentences = cut(TEXTS * 200)
-    made = language(x2static={"subsample": 0.02})
-    targets = read(made, 0, sentences)["targets"]
-    chance = keep_probability(made.counts, 0.02)
+    sentences = tokenize(TEXTS * 200)
+    extraction = language(subsample=0.02)
+    targets = encode_sentences(extraction, 0, sentences)["targets"]
+    chance = keep_probability(extraction.counts, 0.02)
     for word, share in enumerate(chance):
-        occurrences = made.counts[word] * 200
+        occurrences = extraction.counts[word] * 200
         spread = math.sqrt(occurrences * share * (1 - share)) + 1
         assert abs(int((targets == word).sum()) - occurrences * share) < 5 * spread
 
@@ -97,49 +95,51 @@ def world(words: int = 40, width: int = 16, each: int = 50) -> tuple[list[dict[s
 @pytest.mark.parametrize("shared", [None, 64])
 def test_training_finds_the_directions(shared: int | None) -> None:
     blocks, directions = world()
-    config = X2StaticConfig(epochs=10, min_steps=1, learning_rate=0.02, batch_size=64, shared_negatives=shared)
-    told: list[int] = []
-    learned = train(lambda: blocks, torch.zeros(40, 16), torch.full((40,), 50), config, 1, told.append)
+    config = X2StaticMethod(epochs=10, min_steps=1, learning_rate=0.02, batch_size=64, shared_negatives=shared)
+    progress: list[int] = []
+    learned = train(lambda: blocks, torch.zeros(40, 16), torch.full((40,), 50), config, 1, progress.append)
     best = (directions @ learned.T).argmax(1)
     assert (best == torch.arange(40)).float().mean() > 0.95, "a word scores best where it occurs"
-    assert told[-1] == 40 * 50 * 10
+    assert progress[-1] == 40 * 50 * 10
     again = train(lambda: blocks, torch.zeros(40, 16), torch.full((40,), 50), config, 1)
     assert torch.equal(again, learned)
 
 
 def test_little_text_is_gone_over_again() -> None:
     blocks, _ = world(words=5, each=4)
-    told: list[int] = []
-    config = X2StaticConfig(min_steps=7, batch_size=8)
-    train(lambda: blocks, torch.zeros(5, 16), torch.full((5,), 4), config, 1, told.append)
-    assert len(told) == 9, "three steps an epoch, and whole epochs"
+    progress: list[int] = []
+    config = X2StaticMethod(min_steps=7, batch_size=8)
+    train(lambda: blocks, torch.zeros(5, 16), torch.full((5,), 4), config, 1, progress.append)
+    assert len(progress) == 9, "three steps per epoch, and complete epochs"
 
 
 def test_one_word(language) -> None:
     """There is nothing to tell it from, and still it gets a vector."""
-    made = language({"cat": 3}, x2static={"subsample": None, "min_steps": 30})
-    block = read(made, 0, cut(TEXTS))
-    vectors = made.combine(lambda: [block], 1)
+    extraction = language({"cat": 3}, subsample=None, min_steps=30)
+    block = encode_sentences(extraction, 0, tokenize(TEXTS))
+    vectors = extraction.combine(lambda: [block], 1)
     assert vectors.words == ["cat"] and torch.isfinite(vectors.matrix).all() and vectors.matrix.abs().sum() > 0
 
 
-def test_every_word_passed_over(language) -> None:
-    made = language(x2static={"subsample": 1e-12})
-    block = read(made, 0, cut(TEXTS))
-    with pytest.raises(DataError, match="subsampling passed over every word"):
-        made.combine(lambda: [block], 1)
+def test_no_occurrence_is_left(language) -> None:
+    extraction = language(subsample=1e-12)
+    block = encode_sentences(extraction, 0, tokenize(TEXTS))
+    with pytest.raises(DataError, match="subsampling left no occurrence of any word"):
+        extraction.combine(lambda: [block], 1)
 
 
 @pytest.mark.parametrize("start", ["zero", "random", "aggregate"])
 def test_starts(language, start: str) -> None:
-    made = language(x2static={"subsample": 0.05, "start": start, "min_steps": 30})
-    blocks = [read(made, i, cut(TEXTS)) for i in range(2)]
-    vectors = made.combine(lambda: blocks, 1)
+    extraction = language(subsample=0.05, start=start, min_steps=30)
+    blocks = [encode_sentences(extraction, i, tokenize(TEXTS)) for i in range(2)]
+    vectors = extraction.combine(lambda: blocks, 1)
     targets = torch.cat([block["targets"] for block in blocks]).unique()
     if start == "aggregate":
-        assert len(vectors) == len(made.words), "a word that was passed over keeps what it started with"
+        assert len(vectors) == len(extraction.words), "a word without occurrences keeps its start vector"
     else:
-        assert vectors.words == [made.words[i] for i in targets.tolist()], "a word that was passed over has no vector"
+        assert vectors.words == [extraction.words[i] for i in targets.tolist()], (
+            "a word without occurrences has no vector"
+        )
     assert torch.isfinite(vectors.matrix).all()
 
 

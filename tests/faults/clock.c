@@ -1,6 +1,7 @@
-/* A clock that can be set, for one process and all that it starts: LD_PRELOAD this, and name in BABELRAY_TEST_CLOCK a file
-   of eight bytes, the nanoseconds by which the clock is off. Only the clock that can be set is, as when it is set for real:
-   what waits until a moment of it waits as long as before, and the clock that only runs is left alone. */
+/* An adjustable wall clock for one process and its descendants: LD_PRELOAD this library, and name in
+   BABELRAY_TEST_CLOCK a file of eight bytes, the offset of the clock in nanoseconds. As with a real adjustment, only
+   the wall clock is offset: waits until an absolute wall time take as long as before, and the monotonic clock is not
+   changed. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -28,7 +29,7 @@ __attribute__((constructor)) static void start(void) {
     if (real_syscall)
         return;
     real_gettime = dlsym(RTLD_NEXT, "clock_gettime");
-    real_wait = dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2"); /* the first one found is an older one */
+    real_wait = dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2"); /* the default symbol is an older version */
     if (!real_wait)
         real_wait = dlsym(RTLD_NEXT, "pthread_cond_timedwait");
     real_clock_wait = dlsym(RTLD_NEXT, "pthread_cond_clockwait");
@@ -48,7 +49,7 @@ static struct timespec moved(struct timespec moment, long long by) {
     return (struct timespec){all / SECOND, all % SECOND};
 }
 
-/* Moments of the clock that can be set are after 2001; the clock that only runs has run for less. */
+/* Wall times are after 2001; the monotonic clock has a smaller value. */
 static struct timespec real(const struct timespec *moment) {
     return off && moment->tv_sec > SECOND ? moved(*moment, -*off) : *moment;
 }
@@ -94,7 +95,7 @@ int sem_timedwait(sem_t *semaphore, const struct timespec *until) {
     return real_semaphore(semaphore, &moment);
 }
 
-/* Some libraries ask the kernel themselves. */
+/* Some libraries call the kernel directly. */
 long syscall(long number, ...) {
     start();
     va_list rest;

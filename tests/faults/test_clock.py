@@ -1,7 +1,7 @@
-"""A clock that jumps in the middle of a run: ahead, nothing happens; back, the same command may have to be given again.
+"""A clock that jumps during a run: forward it has no effect; backward the command may have to be repeated.
 
-Ray's timers are those of the clock that can be set (`deadline_timer`), not of the one that only runs: set back by a
-day, they are late by a day. The clock here is that of clock.c, for the command and for all that it starts.
+Ray's timers use the wall clock (`deadline_timer`), not the monotonic clock: if it is set back by a day, they are late
+by a day. The clock here is that of clock.c, for the command and all processes that it starts.
 """
 
 import shutil
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-import command
 from faults.test_disk import SMALL, left
+from support import command
 
 pytestmark = [
     pytest.mark.fault,
@@ -24,7 +24,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def undisturbed() -> dict[str, dict[str, str]]:
-    """What a run leaves that nothing happens to; empty until there was one."""
+    """The digests of an undisturbed run; empty before the first."""
     return {}
 
 
@@ -34,7 +34,7 @@ def set_clock(folder: Path, days: int) -> None:
 
 
 def begun(process: subprocess.Popen[str], folder: Path, stage: str) -> None:
-    """Wait until the stage has."""
+    """Wait until the stage has begun."""
     while not list((folder / "jumping").glob(f"{stage}/*.partial")):
         assert process.poll() is None, "it ended before the clock jumped"
         time.sleep(0.02)
@@ -44,7 +44,7 @@ def begun(process: subprocess.Popen[str], folder: Path, stage: str) -> None:
 def run(
     recipe_file: Callable[..., Path], tmp_path: Path, undisturbed: dict[str, dict[str, str]]
 ) -> Callable[[], subprocess.Popen[str]]:
-    """Starts a run whose clock is as far off as the file `clock` says."""
+    """Starts a run whose clock is offset by the content of the file `clock`."""
     arguments = ["run", str(recipe_file()), *SMALL]
     if not undisturbed:
         command.finish(command.start(*arguments, f"storage={tmp_path}/calm"))
@@ -60,7 +60,7 @@ def test_a_clock_that_jumps_ahead(
     run: Callable[[], subprocess.Popen[str]], tmp_path: Path, undisturbed: dict[str, dict[str, str]]
 ) -> None:
     process = run()
-    begun(process, tmp_path, "corpus")  # Ray itself cannot be started while the clock jumps
+    begun(process, tmp_path, "corpus")  # Ray cannot start while the clock jumps
     days = 0
     while process.poll() is None:
         days += 1

@@ -1,4 +1,4 @@
-"""A full disk: said, and nothing half-written; when there is room again, the same command ends with the same bytes."""
+"""A full disk is reported, nothing is half-written; with free space, the same command ends with the same bytes."""
 
 import contextlib
 import hashlib
@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-import command
-from command import STAGES, is_result
+from support import command
+from support.command import STAGES, is_result
 
 HURT = ["corpus", "encoder", "extract", "pretrain"]
-"""Those that take long enough to be met in the middle."""
+"""The stages that take long enough to be interrupted halfway."""
 SMALL = [
     "languages=[en, de]",
     "encoder.scratch.training.steps=2",
@@ -32,7 +32,7 @@ pytestmark = [
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of its own, with room for the run and not for much more."""
+    """A separate disk, with space for the run and little more."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=96m", "babelray", str(folder)]
@@ -46,21 +46,21 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path) -> None:
-    """Take every byte that is left, and those that are given back meanwhile."""
+    """Fill the remaining space, and space that is freed meanwhile."""
     with (disk / "filler").open("ab", buffering=0) as filler, contextlib.suppress(OSError):
         while True:
             filler.write(bytes(4096))
 
 
 def left(storage: Path) -> dict[str, str]:
-    """What a run left and completed, but for notes of when and where."""
+    """Digests of the files of a run's complete artifacts, without those that record time and place."""
     files = {p.relative_to(storage).as_posix(): p for p in storage.rglob("*") if p.is_file()}
     return {name: hashlib.sha256(p.read_bytes()).hexdigest() for name, p in files.items() if is_result(name)}
 
 
 @pytest.fixture(scope="module")
 def undisturbed() -> dict[str, dict[str, str]]:
-    """What a run leaves that nothing happens to; empty until there was one."""
+    """The digests of an undisturbed run; empty before the first."""
     return {}
 
 

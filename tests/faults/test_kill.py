@@ -1,7 +1,7 @@
-"""`kill -9` at any moment: the run goes on by itself or with the same command, and ends with the same weights.
+"""`kill -9` at any moment: the run resumes by itself or by the same command, and ends with the same weights.
 
-BABELRAY_KILLS=20 kills one training twenty times, each at another moment; any step that went wrong on the way would
-show in the weights at the end.
+BABELRAY_KILLS=20 kills one training twenty times, each time at another moment; a wrong step would change the final
+weights.
 """
 
 import contextlib
@@ -20,8 +20,8 @@ import psutil
 import pytest
 from safetensors.torch import load_file
 
-import command
-from command import finish
+from support import command
+from support.command import finish
 
 KILLS = int(os.environ.get("BABELRAY_KILLS", "1"))
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900 + 90 * KILLS)]
@@ -59,12 +59,12 @@ def wait_for(process: subprocess.Popen[str], there: Callable[[], object]) -> Non
 
 
 def train_workers(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    """Ray's processes are not children of the driver; the workers' names are those of their actors."""
+    """The training workers below the driver, by the name of their actor in the command line."""
     return [p for p in psutil.Process(process.pid).children(recursive=True) if "RayTrainWorker" in _command_line(p)]
 
 
 def _command_line(process: psutil.Process) -> str:
-    """Empty if it has ended meanwhile."""
+    """The command line of a process; empty if it has ended."""
     with contextlib.suppress(psutil.Error):
         return " ".join(process.cmdline())
     return ""
@@ -76,7 +76,7 @@ def weights(storage: Path) -> dict[str, object]:
 
 
 def saved_steps(storage: Path) -> list[int]:
-    """Of the complete checkpoints, by Ray Train's own record of them."""
+    """The steps of the complete checkpoints, from Ray Train's record."""
     records = storage.glob("pretrain/*.partial/work/workers/checkpoint_manager_snapshot.json")
     return [result["metrics"]["step"] for r in records for result in json.loads(r.read_text())["checkpoint_results"]]
 
@@ -96,7 +96,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def prepared(shared: Path, recipe_file: Callable[..., Path]) -> tuple[Path, dict[str, object]]:
-    """A storage with all that comes before training, and the weights of a training that nothing happened to."""
+    """A storage with all stages before training, and the weights of an undisturbed training."""
     if not (shared / "before").exists():
         finish(start(recipe_file(), shared / "making", "align"))
         shutil.copytree(shared / "making", shared / "before")
@@ -105,7 +105,7 @@ def prepared(shared: Path, recipe_file: Callable[..., Path]) -> tuple[Path, dict
 
 
 def at_any_moment(storage: Path, process: subprocess.Popen[str], generator: random.Random, gone: set[int]) -> None:
-    """Somewhere between the start of workers that are not `gone` and, some way after their first checkpoint, now."""
+    """Wait for a random moment between the start of workers that are not `gone` and a while after their checkpoint."""
     before = set(storage.glob(CHECKPOINTS))
     wait_for(process, lambda: {worker.pid for worker in train_workers(process)} - gone)
     if generator.random() < 0.75:
@@ -124,7 +124,7 @@ def test_killed_workers_are_replaced(recipe_file, tmp_path: Path, prepared, vict
         at_any_moment(storage, process, generator, gone)
         workers = train_workers(process)
         assert workers, "the training was over before it was killed"
-        gone |= {worker.pid for worker in workers}  # the others end too, when one is lost
+        gone |= {worker.pid for worker in workers}  # the others also end when one is lost
         command.kill(workers[:1] if victims == "one worker" else workers)
     finish(process)
     assert same(weights(storage), expected)
@@ -157,7 +157,7 @@ def test_ctrl_c_in_training_is_said_and_the_same_command_goes_on(recipe_file, tm
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 130, output
-    assert "stopped; the same command goes on from here" in output
+    assert "stopped; run the same command again to resume" in output
     finish(start(recipe_file(), storage))
     assert same(weights(storage), expected)
 
@@ -179,7 +179,7 @@ def test_a_killed_extraction_worker_costs_no_block_that_was_done(recipe_file, tm
     seen: set[Path] = set()
     while process.poll() is None:
         for path, when in written.items():
-            with contextlib.suppress(FileNotFoundError):  # deleted when the language is done
+            with contextlib.suppress(FileNotFoundError):  # deleted when the language is complete
                 assert path.stat().st_mtime_ns == when, "a block was made again"
                 seen.add(path)
         time.sleep(0.05)

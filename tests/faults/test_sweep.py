@@ -1,4 +1,4 @@
-"""`kill -9` of a sweep: the same command goes on, keeps what is done, and MLflow has every trial once."""
+"""`kill -9` of a sweep: the same command resumes, keeps finished trials, and MLflow has every trial once."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-import command
-from sweep_materials import space_file
+from support import command
+from support.sweep_data import space_file
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 
 
 def finished(folder: Path) -> dict[Path, int]:
-    """Records of trials that are done, and when they were written."""
+    """The records of finished trials, and the times at which they were written."""
     found = {}
     for path in (folder / "runs/sweeps").glob("*/trials/*.json"):
         if not path.name.startswith(".") and json.loads(path.read_text())["state"] == "done":
@@ -26,7 +26,7 @@ def finished(folder: Path) -> dict[Path, int]:
 
 
 def slow_space(folder: Path) -> Path:
-    """Trials of a second or so."""
+    """A space whose trials take about a second."""
     turns = [float(turn) for turn in range(0, 180, 15)]
     return space_file(folder, parameters={"simulate.turn": {"values": turns}}, change={"simulate.runs": 200}, paper={})
 
@@ -67,4 +67,4 @@ def test_a_trial_whose_process_is_killed_is_done_again(tmp_path: Path) -> None:
     command.kill(victims)
     output = command.finish(process)
     assert len(finished(tmp_path)) == 12 and "12 of 12 trials (12 done)" in output
-    assert "its process was lost, it is started again" in output and "Traceback" not in output
+    assert "process lost, starting the trial again" in output and "Traceback" not in output

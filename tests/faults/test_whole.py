@@ -1,4 +1,4 @@
-"""Every fault that a cluster can meet, one after the other, in runs that must end with the same bytes."""
+"""Every fault of a cluster, one after the other, in runs that must end with the same bytes."""
 
 import random
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
-"""A whole cluster on this machine whose parts can be hurt: nodes, servers, and a small run that goes on meanwhile.
+"""A whole cluster on this machine into which faults can be injected: nodes, servers, and a small run.
 
-A head with Redis behind it and two workers, each in a network of its own, S3, MLflow; see `cluster/nodes.py` and
-`servers.py`. Every fault is a function of the cluster and a source of chance. It hurts one thing, mends it if nobody
-else would, and says what it did; or it says nothing, if what it hurts is not there at the moment.
+A head with Redis and two workers, each in its own network, S3, MLflow; see `multinode/nodes.py` and
+`support/servers.py`. Every fault is a function of the cluster and a random generator. It damages one thing, repairs it
+if nothing else would, and returns a description; or an empty string if its target does not exist at the moment.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import servers
-from cluster.nodes import HEAD, Nodes
-from cluster.nodes import available as nodes_available
-from command import STAGES, is_result
+from multinode.nodes import HEAD, Nodes
+from multinode.nodes import available as nodes_available
+from support import servers
+from support.command import STAGES, is_result
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKERS = ("w1", "w2")
@@ -47,27 +47,27 @@ RUN = [
 ]
 STAGE = re.compile(rf"^(?:✓ )?({'|'.join(STAGES)})\b")
 RECORD = "/work/workers/checkpoint_manager_snapshot.json"
-"""Ray Train's, of its checkpoints."""
+"""Ray Train's record of its checkpoints."""
 NOT_YET = re.compile(r"complete, kept|: 0/")
-"""In a line that says that nothing had to be done, or that nothing is done yet."""
+"""Matches lines that report reused artifacts, or no progress yet."""
 Fault = Callable[["Whole", random.Random], str]
 
 
 def available() -> str:
-    """Empty if all of it can be started here, else why not."""
+    """Empty if the cluster can be started here; otherwise the reason why not."""
     return nodes_available() or next(
         (why for name in ("s3", "redis", "mlflow") if (why := servers.available(name))), ""
     )
 
 
 class Whole:
-    """The cluster; `with` starts and ends all of it."""
+    """The cluster; `with` starts and stops all its parts."""
 
     def __init__(self, folder: Path) -> None:
         self.nodes = Nodes(folder / "nodes", "brf", "10.197.0")
         self.folder = folder
         self.stack = contextlib.ExitStack()
-        """What is ended with it."""
+        """Resources that are released with the cluster."""
 
     def __enter__(self) -> Whole:
         with contextlib.ExitStack() as stack:
@@ -79,7 +79,7 @@ class Whole:
             self.mlflow = stack.enter_context(
                 servers.mlflow(self.folder / "mlflow", records, str(self.folder / "mlflow/artifacts"), host)
             )
-            # A lost node is noticed after 10 s, not 30: a run of two minutes is hurt many times.
+            # A lost node is detected after 10 s, not 30, since a run of two minutes is struck many times.
             patience = {"RAY_health_check_period_ms": "2000", "RAY_health_check_failure_threshold": "5"}
             self._env = {**self.s3.env, **self.mlflow.env, **patience, "OMP_NUM_THREADS": "1"}
             self.start_head()
@@ -98,13 +98,13 @@ class Whole:
         self.nodes.start_worker(name, cpus=1, env=self._env)
 
     def replace_nodes(self) -> None:
-        """Start workers again that have ended, as Kubernetes does: a node that the head has given up ends by itself."""
+        """Restart workers that have ended, as Kubernetes does: a node that the head has given up ends by itself."""
         for name in WORKERS:
             if self.nodes.ended(name):
                 self.start_worker(name)
 
     def processes(self, command: str) -> list[psutil.Process]:
-        """Those of all nodes with this text in their command line."""
+        """The processes of all nodes with this text in their command line."""
         found = []
         for name in (HEAD, *WORKERS):
             with contextlib.suppress(psutil.NoSuchProcess, KeyError):
@@ -112,18 +112,18 @@ class Whole:
         return found
 
     def digests(self, storage: str) -> dict[str, str]:
-        """What a run left, but for notes of when and where: each file with the digest of its content."""
+        """The digest of each file of a run's artifacts, without those that record time and place."""
         kept = [name for name in self._names(storage) if is_result(name)]
         return {name: hashlib.sha256(self._read(f"{storage}/{name}")).hexdigest() for name in kept}
 
     def saved_step(self, storage: str) -> int:
-        """That of the newest complete checkpoint of the training that goes on; 0 while there is none."""
+        """The step of the newest complete checkpoint of the current training; 0 without one."""
         records = [n for n in self._names(storage) if n.startswith("pretrain/") and n.endswith(RECORD)]
         newest = [json.loads(self._read(f"{storage}/{name}"))["latest_checkpoint_result"] for name in records]
         return max((result["metrics"]["step"] for result in newest if result), default=0)
 
     def leaks(self) -> list[str]:
-        """Files that the nodes wrote, Ray's logs among them, with a password of the storage or of MLflow in them."""
+        """Files of the nodes, with Ray's logs, that contain a password of the storage or of MLflow."""
         secrets = [self.s3.env["AWS_SECRET_ACCESS_KEY"], self.mlflow.env["MLFLOW_TRACKING_PASSWORD"]]
         written = [path for path in (self.folder / "nodes").rglob("*") if path.is_file() and not path.is_symlink()]
         assert any(path.suffix == ".log" for path in written)
@@ -153,15 +153,15 @@ class Whole:
 
 
 class Submitted:
-    """`babelray submit` of the small run, followed; given again, it is the same run."""
+    """`babelray submit` of the small run, with its log; submitted again, it is the same run."""
 
     def __init__(self, whole: Whole, storage: str) -> None:
         self.lines: list[str] = []
         self.heard = time.monotonic()
-        """When the last line came."""
+        """The time of the last line."""
         self.progressed = 0.0
-        """When the last one came that says that work was done."""
-        command = [sys.executable, "-m", "babelray.cli", "submit", *RUN, f"storage=s3://{BUCKET}/{storage}"]
+        """The time of the last line that reports progress."""
+        command = [sys.executable, "-m", "babelray.commands.app", "submit", *RUN, f"storage=s3://{BUCKET}/{storage}"]
         environment = {**os.environ, **whole.nodes.env, "PYTHONPATH": str(ROOT / "platform")}
         self._process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -183,7 +183,7 @@ class Submitted:
 
     @property
     def stage(self) -> str:
-        """That which goes on, by the last line of progress."""
+        """The current stage, from the last line of progress."""
         found = ((line, match[1]) for line in reversed(self.lines) if (match := STAGE.match(line)))
         line, stage = next(found, ("", STAGES[0]))
         ended = line.startswith("✓") or "complete, kept" in line

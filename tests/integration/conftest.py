@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-import servers
+from support import servers
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ class Submit:
 
     def __init__(self, *arguments: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "babelray.cli", "submit", *arguments],
+            [sys.executable, "-m", "babelray.commands.app", "submit", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -94,7 +94,7 @@ def main() -> None:
     first.wait_for("is lost")
     assert first.end() == 0, first.text
     own = log_of(job_of(first))
-    ours = ("Uploading ", "Submitted ", "the connection ", "connected again", f"✓ {job_of(first)} succeeded")
+    ours = ("Uploading ", "Submitted ", "the connection ", "reconnected", f"✓ {job_of(first)} succeeded")
     assert [line for line in first.lines if not line.startswith(ours)] == own
     assert "✓ encoder" in first.text
 
@@ -108,7 +108,7 @@ def main() -> None:
     fourth.process.send_signal(signal.SIGINT)
     assert fourth.end() == 130
     assert "Ctrl-C again leaves it running" in fourth.text
-    assert f"{job_of(fourth)} was stopped; the same command goes on from here" in fourth.text
+    assert f"{job_of(fourth)} was stopped; run the same command again to resume" in fourth.text
 
     wrong = Submit(*RECIPE, "--stage=corpus", "corpus.dictionary=/not/there/{lang}.txt")
     assert wrong.end() == 2, "the exit code of the job"

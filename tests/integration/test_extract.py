@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from babelray.storage import Place
+from babelray.storage import Location
 from babelray.vectors.word_vectors import WordVectors
 
 pytestmark = pytest.mark.slow
@@ -27,13 +27,13 @@ def extract(babelray, recipe_file, tmp_path: Path):
 
 
 def test_workers_and_sharding_do_not_change_the_vectors(extract) -> None:
-    small = ["extract.block_sentences=50", "extract.x2static.min_steps=50", "extract.x2static.subsample=0.01"]
+    small = ["extract.block_sentences=50", "extract.min_steps=50", "extract.subsample=0.01"]
     one = extract(*small, "extract.workers=1")
     for overrides in (["extract.workers=2"], ["extract.workers=2", "extract.zero_stage=3"]):
         other = extract(*small, *overrides)
         assert not (other / "work").exists()
         for code in ("en", "de"):
-            expected, found = (WordVectors.load(Place.parse(folder / "vectors" / code)) for folder in (one, other))
+            expected, found = (WordVectors.load(Location.parse(folder / "vectors" / code)) for folder in (one, other))
             assert found.words == expected.words and found.counts == expected.counts and len(found) > 100
             assert torch.allclose(found.matrix, expected.matrix, atol=1e-3), (overrides, code)
         assert json.loads((other / "statistics.json").read_text()) == json.loads((one / "statistics.json").read_text())
@@ -43,8 +43,8 @@ def test_workers_and_sharding_do_not_change_the_vectors(extract) -> None:
 def test_all_layers_in_one_pass(extract, method: str) -> None:
     made = extract(f"extract.method={method}", "extract.also_layers=all", "extract.layer=1")
     for code in ("en", "de"):
-        layers = [WordVectors.load(Place.parse(made / f"layer-{layer}" / code)) for layer in range(3)]
-        assert torch.equal(layers[1].matrix, WordVectors.load(Place.parse(made / "vectors" / code)).matrix)
+        layers = [WordVectors.load(Location.parse(made / f"layer-{layer}" / code)) for layer in range(3)]
+        assert torch.equal(layers[1].matrix, WordVectors.load(Location.parse(made / "vectors" / code)).matrix)
         assert not torch.allclose(layers[0].matrix, layers[2].matrix, atol=1e-2)
 
 
@@ -52,5 +52,5 @@ def test_errors_say_what_to_do(babelray, recipe_file) -> None:
     recipe = str(recipe_file())
     process = babelray("extract", recipe, "extract.layer=9")
     assert process.returncode == 2 and "there is no layer 9" in process.stderr and "Traceback" not in process.stderr
-    process = babelray("extract", recipe, "extract.layer=1", "extract.x2static.subsample=1e-15")
-    assert process.returncode == 2 and "en: subsampling passed over every word" in process.stderr
+    process = babelray("extract", recipe, "extract.layer=1", "extract.subsample=1e-15")
+    assert process.returncode == 2 and "en: subsampling left no occurrence of any word" in process.stderr

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-import namespace
-from babelray.upload import files_to_send
+from babelray.cluster.upload import files_to_send
 from conftest import ROOT
+from support import namespace
 
 HEAD = """
 set -e

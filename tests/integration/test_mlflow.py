@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-import servers
-from babelray.recipe import load_recipe
-from babelray.stages import pipeline
-from babelray.storage import Place, s3
+from babelray.pipeline import execution as pipeline
+from babelray.recipe.load import load_recipe
+from babelray.storage import Location, s3
 from babelray.tracking import tracker
 from babelray.tracking.tracker import Tracker
+from support import servers
 
 pytestmark = pytest.mark.slow
 
@@ -136,13 +136,13 @@ def test_a_wrong_password_costs_only_the_view(there: Servers, babelray, recipe_f
     recipe = str(recipe_file(name="locked-out", languages=["en", "de"]))
     process = babelray("corpus", recipe, MLFLOW_TRACKING_PASSWORD="wrong-password")
     assert process.returncode == 0, process.stdout + process.stderr
-    assert "MLflow does not know the user or the password" in process.stdout.replace("\n", " ")
+    assert "MLflow rejects the user or the password" in process.stdout.replace("\n", " ")
     assert "wrong-password" not in process.stdout + process.stderr
     (kept,) = (tmp_path / "runs/unsent").glob("*.jsonl")
     assert "wrong-password" not in kept.read_text()
     assert there.client().get_experiment_by_name("locked-out") is None
     process = babelray("corpus", recipe, "--force", "corpus")
-    assert "sent to MLflow what an earlier run had kept" in process.stdout
+    assert "of an earlier run to MLflow" in process.stdout
     assert sorted(run.info.run_name for run in there.runs("locked-out")) == ["corpus", "corpus"] + ["locked-out"] * 2
     assert not kept.exists()
 
@@ -152,8 +152,8 @@ def tracked(recipe_file, name: str, storage: str, during) -> tuple[str, Tracker]
     recipe = load_recipe(recipe_file(name=name), [f"storage={storage}"])
     step = pipeline.plan(recipe, "corpus")[0]
     said = io.StringIO()
-    follower = Tracker.start(recipe, step.fingerprint, Console(file=said, width=1000))
-    with follower.stage("corpus", step) as child:
+    follower = Tracker.start(recipe.description(), step.fingerprint, Console(file=said, width=1000))
+    with follower.stage("corpus", step.fingerprint, step.code) as child:
         for number in range(40):
             child.metrics({"loss": 1.0 / (number + 1), "other": float(number)}, number)
             during(number)
@@ -176,7 +176,7 @@ def assert_once(there: Servers, name: str) -> None:
 def test_a_server_that_is_killed_and_comes_back_gets_everything_once(
     there: Servers, recipe_file, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracker, "AGAIN", 0.5)
+    monkeypatch.setattr(tracker, "RETRY_SECONDS", 0.5)
     starter = threading.Thread(target=there.mlflow.start)
 
     def during(number: int) -> None:
@@ -209,14 +209,14 @@ def test_what_a_run_could_not_send_the_next_one_sends(
         tracked(recipe_file, name, storage, lambda number: there.mlflow.kill() if number == 10 else None)
     finally:
         there.mlflow.start()
-    kept = Place.parse(storage) / "unsent"
+    kept = Location.parse(storage) / "unsent"
     assert len(kept.files()) == 1
     content = (kept / kept.files()[0]).read_text()
     assert not any(secret in content for secret in there.secrets())
     recipe = load_recipe(recipe_file(name="next"), [f"storage={storage}"])
     said = io.StringIO()
-    Tracker.start(recipe, "next", Console(file=said, width=1000)).end("FINISHED")
-    assert "sent to MLflow what an earlier run had kept" in said.getvalue()
+    Tracker.start(recipe.description(), "next", Console(file=said, width=1000)).end("FINISHED")
+    assert "of an earlier run to MLflow" in said.getvalue()
     assert_once(there, name)
     assert kept.files() == [] and not (tmp_path / "unsent").exists()
 
@@ -225,7 +225,7 @@ def test_what_a_run_could_not_send_the_next_one_sends(
 def test_the_database_is_killed_and_comes_back(
     there: Servers, recipe_file, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracker, "AGAIN", 0.5)
+    monkeypatch.setattr(tracker, "RETRY_SECONDS", 0.5)
 
     def during(number: int) -> None:
         if number == 10:
@@ -244,7 +244,7 @@ def test_many_at_once(there: Servers, recipe_file, tmp_path: Path) -> None:
     recipe = load_recipe(recipe_file(name="many"), [f"storage={tmp_path}/runs"])
 
     def one(number: int) -> None:
-        Tracker.start(recipe, f"key-{number}", Console(file=io.StringIO())).end("FINISHED")
+        Tracker.start(recipe.description(), f"key-{number}", Console(file=io.StringIO())).end("FINISHED")
 
     with ThreadPoolExecutor(5) as pool:
         list(pool.map(one, range(5)))

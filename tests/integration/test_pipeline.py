@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 from safetensors.torch import load_file
+
+from babelray.recipe.evaluate import HELD_OUT
+from babelray.storage import Location
+from babelray.storage.results import BenchmarkResults, read_results
+from support.small_recipe import MLM, SCRATCH, small_recipe, write_recipe
 
 STAGES = ("corpus", "encoder", "extract", "align", "expose", "pretrain", "evaluate", "report")
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -28,48 +32,32 @@ OBJECTIVES = [
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory, babelray: Command) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("run")
-    recipe = {
-        "name": "small",
-        "languages": ["en", "de", "zh"],
-        "storage": str(folder / "runs"),
-        "corpus": {
-            "text": {"path": "starter:text/{lang}.txt", "format": "sentences"},
-            "parallel": "starter:text/{lang}.txt",
-            "dictionary": "starter:words/{lang}.txt",
-            "cleaning": {"min_tokens": 3},
-        },
-        "encoder": {
-            "scratch": {
-                "vocabulary": 1500,
-                "width": 32,
-                "layers": 2,
-                "heads": 2,
-                "training": {"steps": 3, "log_every": 1, "objectives": [{"kind": "mlm", "batch_size": 4}]},
-            }
-        },
-        "extract": {"layer": -1},
-        "pretrain": {
+    recipe = small_recipe(
+        folder,
+        encoder={"scratch": SCRATCH | {"training": {"steps": 3, "log_every": 1, "objectives": [MLM]}}},
+        pretrain={
             "steps": 4,
             "log_every": 1,
             "zero_stage": 2,
             "objectives": OBJECTIVES,
             "validation": {"every": 2, "held_out": 0.1, "words": 50},
         },
-        "expose": {
+        expose={
             "epochs": 1,
             "batch_size": 64,
             "learning_rate": 1e-3,
             "hard_negatives": 1,
             "candidates": 50,
-            "shares": [0, 0.5, 1],
+            "lambdas": [0, 0.5, 1],
             "development": "zh",
         },
-        "evaluate": {
+        evaluate={
             "layer": -1,
-            "tasks": [
-                {"task": "tatoeba", "name": "table", "data": str(folder / "table.tsv"), "layer": -1},
+            "benchmarks": [
+                *HELD_OUT,
+                {"benchmark": "tatoeba", "name": "table", "data": str(folder / "table.tsv"), "layer": -1},
                 {
-                    "task": "classification",
+                    "benchmark": "classification",
                     "data": str(folder / "table.tsv"),
                     "where": {"row": [12, 23]},
                     "train": str(folder / "table.tsv"),
@@ -78,22 +66,21 @@ def finished(tmp_path_factory: pytest.TempPathFactory, babelray: Command) -> tup
                     "seeds": [1, 2],
                     "fine_tuning": {"epochs": 1, "batch_size": 4},
                 },
-                {"task": "mt-quality", "data": str(folder / "absent"), "required": False},
+                {"benchmark": "mt-quality", "data": str(folder / "absent"), "required": False},
             ],
         },
-    }
+    )
     table = [f"{row}\t{'ab'[row % 2]}\ta dog {row}\tein Hund {row}\t狗 {row}" for row in range(24)]
     (folder / "table.tsv").write_text("\n".join(["row\ttopic\ten\tde\tzh", *table]) + "\n")
-    path = folder / "small.yaml"
-    path.write_text(yaml.safe_dump(recipe))
+    path = write_recipe(folder / "small.yaml", recipe)
     process = babelray("run", str(path))
     assert process.returncode == 0, process.stdout + process.stderr
     return path, process.stdout
 
 
 def artifact(path: Path, stage: str) -> Path:
-    (found,) = (path.parent / "runs" / stage).iterdir()
-    return found
+    (folder,) = (path.parent / "runs" / stage).iterdir()
+    return folder
 
 
 def test_every_stage_leaves_a_traced_artifact(finished: tuple[Path, str]) -> None:
@@ -110,78 +97,83 @@ def test_every_stage_leaves_a_traced_artifact(finished: tuple[Path, str]) -> Non
         assert not [p for p in folder.rglob("*") if p.suffix in (".pkl", ".pt", ".bin")], "nothing is pickled"
 
 
-def test_the_scores_are_shown_and_add_up(finished: tuple[Path, str]) -> None:
+def results(path: Path) -> dict[str, BenchmarkResults]:
+    return read_results(Location.parse(artifact(path, "evaluate")))
+
+
+def test_the_scores_are_printed_and_add_up(finished: tuple[Path, str]) -> None:
     path, output = finished
-    scores = json.loads((artifact(path, "evaluate") / "scores.json").read_text())
-    for task in ("retrieval", "words", "bli"):
-        for when in ("before", "after"):
-            assert set(scores[task][when]) == {"de", "zh"}
-            assert all(
-                0 <= value["mrr" if task != "retrieval" else "mean"] <= 1 for value in scores[task][when].values()
-            )
-    for when in ("before", "after"):
-        last = max(scores["layers"][when]["de"], key=int)
-        assert scores["layers"][when]["de"][last] == scores["retrieval"][when]["de"]["mean"]
-        assert set(scores["perplexity"][when]) == {"en", "de", "zh"}
+    scored = results(path)
+    for label in ("retrieval", "words", "bli"):
+        for system in ("before", "after"):
+            scores = scored[label].scores[system]
+            assert set(scores) == {"de", "zh"}
+            assert all(0 <= row[scored[label].main_metric] <= 1 for row in scores.values())
+    for system in ("before", "after"):
+        layers = scored["layers"].figures[system]["layers"]["de"]
+        last = max(layers, key=int)
+        assert layers[last] == scored["retrieval"].scores[system]["de"]["mean"]
+        assert set(scored["perplexity"].scores[system]) == {"en", "de", "zh"}
     assert "German" in output and "Report:" in output and "dashboard" in output
     page = (artifact(path, "report") / "report.html").read_text()
     assert "contrastive-words" in page
 
 
-def test_listed_tasks_are_scored_before_and_after_and_every_answer_is_kept(finished: tuple[Path, str]) -> None:
+def test_benchmarks_are_scored_before_and_after_and_every_answer_is_kept(finished: tuple[Path, str]) -> None:
     path, output = finished
-    folder = artifact(path, "evaluate")
-    tasks = json.loads((folder / "tasks.json").read_text())
-    assert set(tasks) == {"table", "classification"} and "left out: mt-quality" in output
-    for label, about in tasks.items():
-        for when, scores in about["results"].items():
-            answers = json.loads((folder / "predictions" / f"{label}-{when}.json").read_text())
+    folder, scored = artifact(path, "evaluate"), results(path)
+    assert set(scored) == {*HELD_OUT, "table", "classification"} and "left out: mt-quality" in output
+    for label in ("table", "classification"):
+        for system, scores in scored[label].scores.items():
+            answers = json.loads((folder / "predictions" / f"{label}-{system}.json").read_text())
             assert set(answers) == set(scores)
-        assert set(about["p"]) == {"", *about["results"]["after"]} and all(0 < p <= 1 for p in about["p"].values())
-    assert set(tasks["classification"]["results"]["after"]) == {"en", "de", "zh"}
+        p = scored[label].p
+        assert set(p) == {"", *scored[label].scores["after"]} and all(0 < value <= 1 for value in p.values())
+    assert set(scored["classification"].scores["after"]) == {"en", "de", "zh"}
     manifest = json.loads((folder / "manifest.json").read_text())
-    mean = sum(row["mean"] for row in tasks["table"]["results"]["after"].values()) / 2
+    mean = sum(row["mean"] for row in scored["table"].scores["after"].values()) / 2
     assert manifest["metrics"]["table/after"] == pytest.approx(mean)
-    matrix = json.loads((folder / "retrieval_matrix.json").read_text())["after"]
-    scores = json.loads((folder / "scores.json").read_text())["retrieval"]["after"]
-    assert matrix["de"]["en"] == scores["de"]["to_hub"] and 0 <= matrix["de"]["zh"] <= 1
-    picture = json.loads((folder / "picture.json").read_text())["after"]
-    assert {point["language"] for point in picture} == {"en", "de", "zh"}
+    matrix = scored["retrieval"].figures["after"]["matrix"]
+    assert matrix["de"]["en"] == scored["retrieval"].scores["after"]["de"]["to_hub"] and 0 <= matrix["de"]["zh"] <= 1
+    points = scored["word-map"].figures["after"]["points"]
+    assert {point["language"] for point in points} == {"en", "de", "zh"}
     page = (artifact(path, "report") / "report.html").read_text()
     assert "classification" in page and "table" in page
 
 
 def test_lexical_knowledge_is_exposed(finished: tuple[Path, str]) -> None:
     """At λ = 0 the scores are those of the static vectors; the mixed vectors lie in the encoder's space."""
-    from babelray.encoder.lexical import LexicalEncoder
+    from babelray.models.lexical import LexicalEncoder
 
     path, output = finished
     folder, begun = artifact(path, "expose"), artifact(path, "encoder")
     grid = json.loads((folder / "grid.json").read_text())
-    aligned = json.loads((artifact(path, "evaluate") / "scores.json").read_text())["bli"]["after"]
+    aligned = results(path)["bli"].scores["after"]
     for code in ("de", "zh"):
         assert grid[code]["plain"]["0"]["p1"] == pytest.approx(aligned[code]["p1"])
         assert grid[code]["plain"]["0"] == grid[code]["tuned"]["0"]
-        start, tuned = (load_file(place / "encoder/model.safetensors") for place in (begun, folder / f"{code}-en"))
+        start, tuned = (
+            load_file(location / "encoder/model.safetensors") for location in (begun, folder / f"{code}-en")
+        )
         assert any(not torch.equal(start[name], tuned[name]) for name in start)
-        encoder = LexicalEncoder.open(str(folder / f"{code}-en"))
-        known = encoder.known[code].words[0]
+        encoder = LexicalEncoder.from_pretrained(str(folder / f"{code}-en"))
+        known = encoder.vectors[code].words[0]
         vectors = encoder.words([known, "Dackelwelpe"], code)
         assert vectors.shape == (2, 32) and torch.allclose(vectors.norm(dim=1), torch.ones(2), atol=1e-5)
-        alone = encoder.encoder.sentences(["Dackelwelpe"], "all")[0]
+        alone = encoder.encoder.encode(["Dackelwelpe"], "all")[0]
         assert torch.allclose(vectors[1], alone / alone.norm(), atol=1e-5)
     manifest = json.loads((folder / "manifest.json").read_text())
     best = max(grid["zh"]["tuned"].values(), key=lambda scores: scores["p1"])["p1"]
-    assert grid["zh"]["tuned"][f"{manifest['metrics']['share']:g}"]["p1"] == best
-    assert "word translation, P@1 %" in output and "<svg" in (folder / "exposure.html").read_text()
+    assert grid["zh"]["tuned"][f"{manifest['metrics']['lambda']:g}"]["p1"] == best
+    assert "Word translation, P@1 %" in output
+    assert "<svg" in (artifact(path, "report") / "exposure.html").read_text()
 
 
 def test_held_out_sentences_were_never_trained_on(finished: tuple[Path, str]) -> None:
     from babelray.lexicon.pairs import read_pairs
-    from babelray.storage import Place
     from babelray.text.corpus import read_sentences
 
-    corpus = Place.parse(artifact(finished[0], "corpus"))
+    corpus = Location.parse(artifact(finished[0], "corpus"))
     for code in ("de", "zh"):
         tested = read_pairs(corpus / "parallel" / f"{code}-en", "test")
         assert len(tested) > 40

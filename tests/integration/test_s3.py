@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from babelray.errors import StorageError
-from babelray.stages.artifact import MANIFEST, Artifact, finish, partial_of, publish
-from babelray.storage import Place, lock, s3
+from babelray.storage import Location, lock, s3
+from babelray.storage.artifact import MANIFEST, Artifact, finish, partial_of, publish
 from babelray.vectors.word_vectors import WordVectors
-from command import STAGES, is_result
+from support.command import STAGES, is_result
 
 
 @pytest.fixture(autouse=True)
@@ -29,17 +29,17 @@ def server(s3_server: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 
 @pytest.fixture
-def root(request: pytest.FixtureRequest) -> Place:
-    return Place.parse(f"s3://bucket/{request.node.name}")
+def root(request: pytest.FixtureRequest) -> Location:
+    return Location.parse(f"s3://bucket/{request.node.name}")
 
 
-def test_files_and_folders(root: Place) -> None:
+def test_files_and_folders(root: Location) -> None:
     assert not root.exists()
     (root / "a/1.txt").write_text("one")
     (root / "a/2.txt").write_text("two")
     assert root.exists() and (root / "a").exists() and (root / "a/1.txt").is_file() and not (root / "a").is_file()
     assert root.files() == ["a/1.txt", "a/2.txt"]
-    assert [p.name for p in Place(f"{root}/a/*.txt").glob()] == ["1.txt", "2.txt"]
+    assert [p.name for p in Location(f"{root}/a/*.txt").glob()] == ["1.txt", "2.txt"]
     assert (root / "a/1.txt").read_text() == "one"
     (root / "lines.txt").write_bytes(b"one\ntwo\n")
     with (root / "lines.txt").open() as stream:
@@ -54,7 +54,7 @@ def test_files_and_folders(root: Place) -> None:
     assert not root.exists()
 
 
-def test_local_copies(root: Place, tmp_path: Path) -> None:
+def test_local_copies(root: Location, tmp_path: Path) -> None:
     import torch
 
     vectors = WordVectors(["a", "b"], torch.randn(2, 3), [2, 1])
@@ -63,23 +63,23 @@ def test_local_copies(root: Place, tmp_path: Path) -> None:
     assert torch.equal(WordVectors.load(root / "v").matrix, vectors.matrix)
 
 
-def test_an_artifact_is_published_with_its_manifest_last(root: Place) -> None:
-    place = root / "corpus" / "abc"
-    (partial_of(place) / "x.txt").write_text("x")
-    publish(place, {"stage": "corpus", "fingerprint": "abc", "metrics": {}})
-    assert place.files() == [MANIFEST, "x.txt"] and not partial_of(place).exists()
-    assert Artifact.load(place) is not None
-    (place / "x.txt").write_text("longer")
+def test_an_artifact_is_published_with_its_manifest_last(root: Location) -> None:
+    location = root / "corpus" / "abc"
+    (partial_of(location) / "x.txt").write_text("x")
+    publish(location, {"stage": "corpus", "fingerprint": "abc", "metrics": {}})
+    assert location.files() == [MANIFEST, "x.txt"] and not partial_of(location).exists()
+    assert Artifact.load(location) is not None
+    (location / "x.txt").write_text("longer")
     with pytest.raises(StorageError.__bases__[0], match="damaged"):
-        Artifact.load(place)
+        Artifact.load(location)
 
 
 @pytest.mark.parametrize("request_before", range(1, 9))
 def test_what_is_killed_while_it_is_published_can_be_finished(
-    root: Place, monkeypatch: pytest.MonkeyPatch, request_before: int
+    root: Location, monkeypatch: pytest.MonkeyPatch, request_before: int
 ) -> None:
     """Killed before any of the requests that replace one artifact with another."""
-    place = root / "corpus" / "abc"
+    location = root / "corpus" / "abc"
     left = [request_before]
 
     def until_killed(request: Callable[..., None]) -> Callable[..., None]:
@@ -92,48 +92,48 @@ def test_what_is_killed_while_it_is_published_can_be_finished(
         return call
 
     for content in ("old", "new"):
-        (partial_of(place) / "work/x.txt").write_text("half")
-        (partial_of(place) / "x.txt").write_text(content)
+        (partial_of(location) / "work/x.txt").write_text("half")
+        (partial_of(location) / "x.txt").write_text(content)
         if content == "new":
             monkeypatch.setattr(s3, "copy", until_killed(s3.copy))
             monkeypatch.setattr(s3, "_delete", until_killed(s3._delete))
         with contextlib.suppress(KeyboardInterrupt):
-            publish(place, {"stage": "corpus", "fingerprint": "abc", "metrics": {}})
+            publish(location, {"stage": "corpus", "fingerprint": "abc", "metrics": {}})
     monkeypatch.undo()
-    if Artifact.load(place) is None or (place / "x.txt").read_text() == "old":
-        assert finish(place) is not None
-    assert (place / "x.txt").read_text() == "new" and place.files() == [MANIFEST, "x.txt"]
-    assert Artifact.load(place) is not None
-    assert {name.split("/")[0] for name in place.parent.files()} <= {place.name, partial_of(place).name}
+    if Artifact.load(location) is None or (location / "x.txt").read_text() == "old":
+        assert finish(location) is not None
+    assert (location / "x.txt").read_text() == "new" and location.files() == [MANIFEST, "x.txt"]
+    assert Artifact.load(location) is not None
+    assert {name.split("/")[0] for name in location.parent.files()} <= {location.name, partial_of(location).name}
 
 
 @pytest.fixture
 def quick_locks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock, "RENEWED", 0.3)
-    monkeypatch.setattr(lock, "STALE", 2.0)
+    monkeypatch.setattr(lock, "RENEWAL_SECONDS", 0.3)
+    monkeypatch.setattr(lock, "STALE_SECONDS", 2.0)
 
 
-def test_two_runs_cannot_make_the_same_thing(root: Place, quick_locks: None) -> None:
-    place = root / "corpus" / "abc"
-    with lock.only_one(place) as check:
-        with pytest.raises(StorageError, match="another run is making"), lock.only_one(place):
+def test_two_runs_cannot_make_the_same_thing(root: Location, quick_locks: None) -> None:
+    location = root / "corpus" / "abc"
+    with lock.exclusive_lock(location) as check:
+        with pytest.raises(StorageError, match="another run is making"), lock.exclusive_lock(location):
             pass
         check()
     assert not root.files()
-    with lock.only_one(place):
+    with lock.exclusive_lock(location):
         pass
 
 
 def test_a_lock_that_was_left_behind_is_taken_over(
-    root: Place, quick_locks: None, monkeypatch: pytest.MonkeyPatch
+    root: Location, quick_locks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its owner, should it only have been stopped, learns of it before it publishes."""
-    place = root / "corpus" / "abc"
-    stopped = lock._Held(f"{root}/.locks/corpus-abc", place)
+    location = root / "corpus" / "abc"
+    stopped = lock._S3Lock(f"{root}/.locks/corpus-abc", location)
     stopped.take()
     began = time.monotonic()
-    with lock.only_one(place) as check:
-        assert time.monotonic() - began > lock.STALE
+    with lock.exclusive_lock(location) as check:
+        assert time.monotonic() - began > lock.STALE_SECONDS
         stopped.release()  # it does not know yet
         check()
         with pytest.raises(StorageError, match="another run has taken over"):
@@ -142,29 +142,29 @@ def test_a_lock_that_was_left_behind_is_taken_over(
 
 
 def test_a_server_that_was_away_tells_nothing_of_the_owner_of_a_lock(
-    root: Place, quick_locks: None, monkeypatch: pytest.MonkeyPatch
+    root: Location, quick_locks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It could not be renewed meanwhile: it is looked at anew when the server is back."""
-    place = root / "corpus" / "abc"
-    owner = lock._Held(f"{root}/.locks/corpus-abc", place)
+    location = root / "corpus" / "abc"
+    owner = lock._S3Lock(f"{root}/.locks/corpus-abc", location)
     owner.take()
     read, asked = s3.read_tagged, []
 
     def slow(uri: str) -> tuple[bytes, str] | None:
         asked.append(uri)
         if len(asked) == 4:
-            time.sleep(lock.STALE + 1)
+            time.sleep(lock.STALE_SECONDS + 1)
         if len(asked) == 6:
             owner.renew()
         return read(uri)
 
     monkeypatch.setattr(s3, "read_tagged", slow)
-    with pytest.raises(StorageError, match="another run is making"), lock.only_one(place):
+    with pytest.raises(StorageError, match="another run is making"), lock.exclusive_lock(location):
         pass
 
 
-def test_an_answer_that_gets_lost_costs_no_lock(root: Place) -> None:
-    held = lock._Held(f"{root}/.locks/corpus-abc", root / "corpus" / "abc")
+def test_an_answer_that_gets_lost_costs_no_lock(root: Location) -> None:
+    held = lock._S3Lock(f"{root}/.locks/corpus-abc", root / "corpus" / "abc")
     held.take()
     known = held._tag
     held.renew()
@@ -173,19 +173,19 @@ def test_an_answer_that_gets_lost_costs_no_lock(root: Place) -> None:
 
 
 def test_errors_say_what_is_wrong_and_no_secret(
-    root: Place, monkeypatch: pytest.MonkeyPatch, server: dict[str, str]
+    root: Location, monkeypatch: pytest.MonkeyPatch, server: dict[str, str]
 ) -> None:
-    with pytest.raises(StorageError, match="it is not there"):
+    with pytest.raises(StorageError, match="it does not exist"):
         (root / "none").read_bytes()
     with pytest.raises(StorageError, match="the bucket does not exist"):
-        Place.parse("s3://nowhere/x").read_bytes()
+        Location.parse("s3://nowhere/x").read_bytes()
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong-secret")
     s3._CLIENTS.__dict__.clear()
     with pytest.raises(StorageError, match=r"secret key does not fit|access denied") as caught:
         (root / "x").write_bytes(b"x")
     assert "wrong-secret" not in str(caught.value)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    monkeypatch.setattr(s3, "PATIENCE", 1.0)
+    monkeypatch.setattr(s3, "RETRY_SECONDS", 1.0)
     s3._CLIENTS.__dict__.clear()
     with pytest.raises(StorageError, match="the S3 server does not answer"):
         (root / "x").read_bytes()
@@ -201,7 +201,7 @@ def test_text_on_s3_that_cannot_be_read(babelray, recipe_file, server: dict[str,
     assert "secret key does not fit" in process.stderr or "access denied" in process.stderr
 
 
-def results(storage: Place) -> dict[str, bytes]:
+def results(storage: Location) -> dict[str, bytes]:
     """What must be the same wherever it is made, by stage and file; fingerprints are not: they know where text was."""
     found: dict[str, bytes] = {}
     for name in filter(is_result, storage.files()):
@@ -215,11 +215,11 @@ def results(storage: Place) -> dict[str, bytes]:
 @pytest.mark.timeout(900)
 def test_a_whole_run_on_s3(babelray, recipe_file, server: dict[str, str], tmp_path: Path) -> None:
     """It leaves what a run leaves whose text and storage are on disk, byte for byte."""
-    from babelray.storage.place import STARTER
+    from babelray.storage.location import STARTER
 
     for file in STARTER.rglob("*.txt"):
         if file.stem in ("en", "de"):
-            Place.parse(f"s3://bucket/starter/{file.parent.name}/{file.name}").write_bytes(file.read_bytes())
+            Location.parse(f"s3://bucket/starter/{file.parent.name}/{file.name}").write_bytes(file.read_bytes())
 
     def arguments_of(text: str, storage: str) -> list[str]:
         corpus = [f'corpus.text={{path: "{text}", format: sentences}}', f"corpus.parallel={text}"]
@@ -230,17 +230,17 @@ def test_a_whole_run_on_s3(babelray, recipe_file, server: dict[str, str], tmp_pa
     assert process.returncode == 0, process.stdout + process.stderr
     again = babelray("run", *arguments, cwd=tmp_path, **server)
     assert "nothing to do" in again.stdout
-    written = [Place.parse("s3://bucket/runs") / name for name in Place.parse("s3://bucket/runs").files()]
-    assert any(place.name == "report.html" for place in written)
-    assert not [place for place in written if ".partial/" in place.uri]
+    written = [Location.parse("s3://bucket/runs") / name for name in Location.parse("s3://bucket/runs").files()]
+    assert any(location.name == "report.html" for location in written)
+    assert not [location for location in written if ".partial/" in location.uri]
     secret = server["AWS_SECRET_ACCESS_KEY"].encode()
     local = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
-    assert not any(secret in content for content in [*local, *(place.read_bytes() for place in written)])
+    assert not any(secret in content for content in [*local, *(location.read_bytes() for location in written)])
     assert secret.decode() not in process.stdout + process.stderr
 
     on_disk = babelray("run", *arguments_of(f"{STARTER}/text/{{lang}}.txt", f"{tmp_path}/runs"), cwd=tmp_path)
     assert on_disk.returncode == 0, on_disk.stdout + on_disk.stderr
-    here, there = results(Place.parse(tmp_path / "runs")), results(Place.parse("s3://bucket/runs"))
+    here, there = results(Location.parse(tmp_path / "runs")), results(Location.parse("s3://bucket/runs"))
     assert {name.split("/")[0] for name in here} == set(STAGES) - {"report"} and here.keys() == there.keys()
     differing = [name for name in here if here[name] != there[name]]
     assert not differing
@@ -285,8 +285,8 @@ class Wire:
 
 
 @pytest.mark.fault
-def test_the_server_goes_away_in_the_middle(babelray, recipe_file, server: dict[str, str], root: Place) -> None:
-    """A clear error, nothing lost: the same command goes on where it was, and leaves the same bytes."""
+def test_the_server_goes_away_in_the_middle(babelray, recipe_file, server: dict[str, str], root: Location) -> None:
+    """A clear error, nothing lost: the same command resumes, and writes the same bytes."""
     generator = random.Random(0)
     for code in ("en", "de"):
         words = [f"{code}{generator.randrange(5000)}" for _ in range(600_000)]

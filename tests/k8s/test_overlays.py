@@ -14,7 +14,10 @@ import pytest
 import yaml
 
 from conftest import ROOT
-from k8s import manifests, references, rules, schemas
+from support import manifest_references as references
+from support import manifest_rules as rules
+from support import manifest_schemas as schemas
+from support import manifests
 
 NO_SCHEMA = ("PodMonitor",)  # the Prometheus operator's
 

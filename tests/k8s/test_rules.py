@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from k8s import manifests, rules
+from support import manifest_rules as rules
+from support import manifests
 
 Break = Callable[[dict[str, Any]], object]
 

@@ -10,7 +10,7 @@ from babelray.languages import LANGUAGES
 from babelray.lexicon.config import DictionaryConfig, ParallelConfig
 from babelray.lexicon.pairs import Pair, dictionary_pairs, is_held_out, parallel_pairs, read_pairs, write_pairs
 from babelray.lexicon.read import Problems
-from babelray.storage import Place
+from babelray.storage import Location
 
 
 @given(st.integers(1, 500), st.floats(0, 0.99))
@@ -181,11 +181,11 @@ def test_languages_without_a_file(tmp_path: Path) -> None:
 def test_written_in_shards_and_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("babelray.lexicon.pairs.SHARD", 2)
     pairs = [Pair("é", "b", "train"), Pair("c", "d", "test"), Pair("e", "f", "train")]
-    place = Place.parse(tmp_path / "de-en")
-    write_pairs(place, pairs)
-    assert place.files() == ["00000.parquet", "00001.parquet"]
-    assert read_pairs(place, "train") == [pairs[0], pairs[2]] and read_pairs(place, "test") == [pairs[1]]
-    assert read_pairs(Place.parse(tmp_path / "none"), "test") == []
+    location = Location.parse(tmp_path / "de-en")
+    write_pairs(location, pairs)
+    assert location.files() == ["00000.parquet", "00001.parquet"]
+    assert read_pairs(location, "train") == [pairs[0], pairs[2]] and read_pairs(location, "test") == [pairs[1]]
+    assert read_pairs(Location.parse(tmp_path / "none"), "test") == []
 
 
 @pytest.mark.parametrize("code", [code for code in LANGUAGES if code != "en"])

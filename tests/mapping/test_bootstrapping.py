@@ -5,13 +5,20 @@ import pytest
 import torch
 
 from babelray.errors import TrainingError
-from babelray.mapping import build
-from babelray.mapping.bootstrapping import Constraint, bootstrap, correlation, cross_correlation, graph_structure
-from babelray.mapping.build import map_both
-from babelray.mapping.config import BootstrapConfig, GanRealNvpConfig, MappingConfig, MuseConfig
-from babelray.mapping.gan_real_nvp import gan_real_nvp
+from babelray.mapping import muse as module
+from babelray.mapping.adversarial_rotation import discriminator, train_epoch
+from babelray.mapping.bootstrapping import (
+    BootstrapConfig,
+    Constraint,
+    bootstrap,
+    correlation,
+    cross_correlation,
+    graph_structure,
+)
+from babelray.mapping.gan_real_nvp import GanRealNvpConfig, gan_real_nvp
 from babelray.mapping.linear import LinearMapping
-from babelray.mapping.muse import discriminator, play
+from babelray.mapping.method import MAPPING_METHODS, fit_mappings
+from babelray.mapping.muse import MuseConfig
 from babelray.mapping.nonlinear import NonlinearMapping
 from babelray.mapping.procrustes import procrustes
 
@@ -81,7 +88,7 @@ def test_a_constraint_is_of_pairs_that_are_drawn_and_is_weighted() -> None:
     x, y = torch.randn(50, 3, generator=seeded(0)), torch.randn(60, 3, generator=seeded(1))
     pairs = (torch.tensor([3, 9, 40]), torch.tensor([50, 2, 7]))
     for name, g in (("graph", graph_structure), ("cross-correlation", cross_correlation)):
-        config = BootstrapConfig(constraint=name, weight=2.5, batch=2)
+        config = BootstrapConfig(constraint=name, weight=2.5, batch_size=2)
         found = Constraint(pairs, config)(lambda v: 3 * v, x, y, seeded(4))
         drawn = torch.randint(3, (2,), generator=seeded(4))
         assert found.item() == pytest.approx(2.5 * g(3 * x[pairs[0][drawn]], y[pairs[1][drawn]]).item())
@@ -89,8 +96,8 @@ def test_a_constraint_is_of_pairs_that_are_drawn_and_is_weighted() -> None:
 
 def test_muse_takes_the_slope_of_the_constraint() -> None:
     x, y, _ = turned(0.5, words=40)
-    config = MuseConfig(steps=1, batch=4, orthogonality=0, hidden=5)
-    constraint = Constraint((torch.arange(40), torch.arange(40)), BootstrapConfig(weight=0.7, batch=40))
+    config = MuseConfig(steps=1, batch_size=4, orthogonality=0, hidden=5)
+    constraint = Constraint((torch.arange(40), torch.arange(40)), BootstrapConfig(weight=0.7, batch_size=40))
     start = turn(6, 0.2)
     drawn: list[tuple[torch.Tensor, ...]] = []
 
@@ -100,7 +107,7 @@ def test_muse_takes_the_slope_of_the_constraint() -> None:
         return 0.7 * cross_correlation(function(sides[0][rows]), sides[1][rows])
 
     free, pulled, plain = (
-        play((x, y), start, discriminator(6, 5, seeded(2)), 0.1, config, seeded(3), given)
+        train_epoch((x, y), start, discriminator(6, 5, seeded(2)), 0.1, config, seeded(3), given)
         for given in (noted, constraint, None)
     )
     assert torch.allclose(free, pulled), "both draw the same rows"
@@ -126,35 +133,37 @@ def test_an_iteration_of_procrustes_by_definition() -> None:
 def test_what_it_finds_teaches_it() -> None:
     x, y, true = turned(0.9)
     config = BootstrapConfig(constraint="procrustes", iterations=8)
-    told: list[tuple[int, int]] = []
-    found = bootstrap(x, y, LinearMapping.identity(x, "none"), None, config, "none", lambda *what: told.append(what))
+    iterations: list[tuple[int, int]] = []
+    found = bootstrap(
+        x, y, LinearMapping.identity(x, "none"), None, config, "none", lambda *what: iterations.append(what)
+    )
     assert torch.allclose(found.matrix_DE, true, atol=0.02)
-    assert [number for number, _ in told] == list(range(1, 9)) and told[-1][1] > told[0][1] + 20
+    assert [number for number, _ in iterations] == list(range(1, 9)) and iterations[-1][1] > iterations[0][1] + 20
 
 
 @pytest.mark.parametrize(("constraint", "share"), [("cross-correlation", 0.5), ("graph", 1.1)])
 def test_muse_with_cross_correlation_comes_nearer_and_with_graphs_no_farther(constraint: str, share: float) -> None:
     x, y, true = turned(0.8, words=500)
-    game = MuseConfig(epochs=1, steps=60, hidden=32, orthogonality=0.05, refinements=0)
-    again = {"constraint": constraint, "iterations": 4, "batch": 64}
+    settings = {"epochs": 1, "steps": 60, "hidden": 32, "orthogonality": 0.05, "refinements": 0, "normalise": "none"}
+    bootstrapping = {"constraint": constraint, "iterations": 4, "batch_size": 64}
     away = {}
-    for name, how in (("alone", None), ("bootstrapped", again)):
-        config = MappingConfig(method="muse", normalise="none", muse=game, bootstrap=how)
-        away[name] = (map_both(x, y, None, config, seed=1)[0].matrix_DE - true).norm().item()
+    for name, config in (("alone", None), ("bootstrapped", bootstrapping)):
+        method = MuseConfig(**settings, bootstrap=config)
+        away[name] = (fit_mappings(x, y, None, method, seed=1)[0].matrix_DE - true).norm().item()
     assert away["bootstrapped"] < share * away["alone"]
 
 
 def test_a_game_of_muse_that_diverges_is_explained() -> None:
     x, y, _ = turned(0.8, words=50)
-    config = MappingConfig(method="muse", muse={"epochs": 1, "steps": 5, "hidden": 8, "learning_rate": 1e30})
+    config = MuseConfig(epochs=1, steps=5, hidden=8, learning_rate=1e30)
     with pytest.raises(TrainingError, match=r"(?s)muse diverged.*learning_rate"):
-        map_both(x, y, None, config, seed=1)
+        fit_mappings(x, y, None, config, seed=1)
 
 
 GAN = {
     "layers": 2,
     "hidden": 16,
-    "batch": 100,
+    "batch_size": 100,
     "epochs": 2,
     "learning_rate": 3e-3,
     "critic_learning_rate": 1e-2,
@@ -167,11 +176,9 @@ def test_flows_are_pulled_by_the_constraint() -> None:
     """Two round heaps: no critic sees that one is turned, but pairs do."""
     x = torch.randn(200, 2, generator=seeded(0))
     y = x @ turn(2, 0.7)
-    pairs, config = (torch.arange(200), torch.arange(200)), GanRealNvpConfig(**GAN | {"epochs": 12})
-    constraint = Constraint(pairs, BootstrapConfig(weight=5, batch=100))
-    alone, pulled = (
-        gan_real_nvp(x, y, None, config, how="none", constraint=given)[0].transform(x) for given in (None, constraint)
-    )
+    pairs, config = (torch.arange(200), torch.arange(200)), GanRealNvpConfig(normalise="none", **GAN | {"epochs": 12})
+    constraint = Constraint(pairs, BootstrapConfig(weight=5, batch_size=100))
+    alone, pulled = (gan_real_nvp(x, y, None, config, constraint=given)[0].transform(x) for given in (None, constraint))
     assert cross_correlation(pulled, y) < 0.5 * cross_correlation(alone, y)
 
 
@@ -181,13 +188,13 @@ def test_flows_are_pulled_by_the_constraint() -> None:
 )
 def test_gan_real_nvp_with_every_constraint(constraint: str, kind: type) -> None:
     x, y, _ = turned(0.2, words=150)
-    again = BootstrapConfig(constraint=constraint, iterations=2)
-    config = MappingConfig(method="gan-real-nvp", gan_real_nvp=GAN | {"epochs": 1}, bootstrap=again)
-    said: list[str] = []
-    mapping, target = map_both(x, y, None, config, seed=1, say=said.append)
+    bootstrapping = BootstrapConfig(constraint=constraint, iterations=2)
+    method = GanRealNvpConfig(**GAN | {"epochs": 1}, bootstrap=bootstrapping)
+    messages: list[str] = []
+    mapping, target = fit_mappings(x, y, None, method, seed=1, notify=messages.append)
     assert isinstance(mapping, kind)
     assert mapping.transform(x).isfinite().all()
-    assert [line for line in said if "bootstrapping" in line][1].startswith("bootstrapping 2, ")
+    assert [line for line in messages if "bootstrapping" in line][1].startswith("bootstrapping 2, ")
     assert torch.cosine_similarity(mapping.transform(x), target.transform(y)).mean() > 0.8
 
 
@@ -197,20 +204,21 @@ def test_where_the_first_pairs_come_from(monkeypatch: pytest.MonkeyPatch, first:
     x, y, _ = turned(0.2, words=100)
     calls: list[Any] = []
 
-    def played(source: Any, target: Any, dictionary: Any, config: MuseConfig, **rest: Any) -> Any:
+    def fake(*given: Any) -> Any:
+        source, config, initial, constraint = given[0], given[3], *given[-2:]
         assert config.refinements == 0
-        calls.append(rest)
+        calls.append((initial, constraint))
         return LinearMapping.identity(source).then(torch.eye(6) * (1 + len(calls))), None
 
-    monkeypatch.setattr(build, "muse", played)
-    config = MappingConfig(method="muse", bootstrap=BootstrapConfig(iterations=2, first=first))
-    mapping, _ = map_both(x, y, None, config, seed=1)
-    assert ["constraint" in rest for rest in calls] == constrained
-    befores = [rest["before"].matrix_DE[0, 0].item() for rest in calls if "before" in rest]
-    assert befores == ([2, 3] if first == "method" else [1, 2])
+    monkeypatch.setattr(module, "muse", fake)
+    method = MuseConfig(bootstrap=BootstrapConfig(iterations=2, first=first))
+    mapping, _ = fit_mappings(x, y, None, method, seed=1)
+    assert [constraint is not None for _, constraint in calls] == constrained
+    starts = [initial.matrix_DE[0, 0].item() for initial, _ in calls if initial is not None]
+    assert starts == ([2, 3] if first == "method" else [1, 2])
     assert mapping.matrix_DE[0, 0] == 1 + len(calls)
 
 
 def test_only_methods_without_a_dictionary_can_be_bootstrapped() -> None:
-    with pytest.raises(ValueError, match="bootstrap is for method: muse and gan-real-nvp"):
-        MappingConfig(method="procrustes", bootstrap=BootstrapConfig())
+    with_bootstrap = [name for name, method in MAPPING_METHODS.items() if "bootstrap" in method.model_fields]
+    assert with_bootstrap == ["gan-real-nvp", "muse"]

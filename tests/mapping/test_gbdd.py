@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from babelray.mapping.build import map_both
-from babelray.mapping.config import AlignConfig, MappingConfig
-from babelray.mapping.gbdd import bias_directions, gbdd
+from babelray.mapping.gbdd import GbddConfig, bias_directions, gbdd
+from babelray.mapping.method import fit_mappings
+from babelray.recipe.align import AlignConfig
 from babelray.vectors.retrieval import nearest
 
 
@@ -24,12 +24,12 @@ def test_the_direction_is_the_first_singular_vector() -> None:
     assert abs(found[0] @ bias) > 0.99
 
 
-@pytest.mark.parametrize("how", ["unit", "none"])
-def test_both_sides_lose_the_direction_and_nothing_else(how: str) -> None:
+@pytest.mark.parametrize("normalise", ["unit", "none"])
+def test_both_sides_lose_the_direction_and_nothing_else(normalise: str) -> None:
     x, y, _ = world()
     pairs = (torch.arange(100), torch.arange(100))
-    source, target = gbdd(x, y, pairs, how=how)
-    seen = [torch.nn.functional.normalize(side) if how == "unit" else side for side in (x, y)]
+    source, target = gbdd(x, y, pairs, normalise=normalise)
+    seen = [torch.nn.functional.normalize(side) if normalise == "unit" else side for side in (x, y)]
     v = bias_directions(seen[0][:100], seen[1][:100])[0]
     for mapping, side in ((source, seen[0]), (target, seen[1])):
         mapped = mapping.transform(side)
@@ -43,10 +43,10 @@ def test_words_that_it_never_saw_find_their_translations() -> None:
     def right(a: torch.Tensor, b: torch.Tensor) -> float:
         return (nearest(a[100:], b[100:])[1].flatten() == torch.arange(200)).float().mean().item()
 
-    source, target = map_both(x, y, (torch.arange(5), torch.arange(5)), MappingConfig(method="gbdd"), seed=1)
+    source, target = fit_mappings(x, y, (torch.arange(5), torch.arange(5)), GbddConfig(), seed=1)
     assert right(source.transform(x), target.transform(y)) > right(x, y) + 0.2
 
 
 def test_a_recipe_cannot_have_it() -> None:
     with pytest.raises(ValueError, match="gbdd changes the hub too"):
-        AlignConfig(method="gbdd")
+        AlignConfig(mapping="gbdd")

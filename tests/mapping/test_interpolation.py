@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from babelray.errors import DataError
-from babelray.mapping.interpolation import generalised_procrustes, interpolate
+from babelray.mapping.interpolation import interpolate, rectangular_procrustes
 
 
 def turned(wide: int, narrow: int, seed: int) -> torch.Tensor:
@@ -22,9 +22,9 @@ def test_a_turn_is_found_again_and_no_other_is_nearer(seed: int, narrow: int, mo
     generator = torch.Generator().manual_seed(seed)
     static = functional.normalize(torch.randn(40, narrow, generator=generator, dtype=torch.double))
     true = turned(narrow + more, narrow, seed)
-    assert torch.allclose(generalised_procrustes(static, static @ true), true, atol=1e-8)
+    assert torch.allclose(rectangular_procrustes(static, static @ true), true, atol=1e-8)
     noisy = functional.normalize(static @ true + 0.3 * torch.randn(40, narrow + more, generator=generator))
-    found = generalised_procrustes(static, noisy)
+    found = rectangular_procrustes(static, noisy)
     assert torch.allclose(found @ found.T, torch.eye(narrow, dtype=torch.double), atol=1e-8), "it must not stretch"
     error = (static @ found - noisy).square().sum()
     for rival in range(5):
@@ -36,12 +36,12 @@ def test_equal_widths_give_the_orthogonal_solution() -> None:
     from babelray.mapping.procrustes import rotation
 
     static, encoded = functional.normalize(torch.randn(30, 5)), functional.normalize(torch.randn(30, 5))
-    assert torch.allclose(generalised_procrustes(static, encoded), rotation(static, encoded), atol=1e-5)
+    assert torch.allclose(rectangular_procrustes(static, encoded), rotation(static, encoded), atol=1e-5)
 
 
 def test_wider_static_vectors_are_cut_without_stretching() -> None:
     static, encoded = torch.randn(50, 8), torch.randn(50, 3)
-    found = generalised_procrustes(static, encoded)
+    found = rectangular_procrustes(static, encoded)
     assert found.shape == (8, 3) and torch.allclose(found.T @ found, torch.eye(3), atol=1e-5)
 
 
@@ -61,8 +61,8 @@ def test_a_share_that_is_none(share: float) -> None:
 
 def test_what_cannot_be_fitted() -> None:
     with pytest.raises(DataError, match="no word of the dictionary"):
-        generalised_procrustes(torch.zeros(0, 2), torch.zeros(0, 2))
+        rectangular_procrustes(torch.zeros(0, 2), torch.zeros(0, 2))
     with pytest.raises(DataError, match="cannot be paired"):
-        generalised_procrustes(torch.ones(2, 2), torch.ones(3, 2))
+        rectangular_procrustes(torch.ones(2, 2), torch.ones(3, 2))
     with pytest.raises(DataError, match="not finite"):
-        generalised_procrustes(torch.tensor([[float("nan"), 1.0]]), torch.ones(1, 2))
+        rectangular_procrustes(torch.tensor([[float("nan"), 1.0]]), torch.ones(1, 2))

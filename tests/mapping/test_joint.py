@@ -10,17 +10,17 @@ def languages(noise: list[float], words: int = 200, width: int = 10) -> tuple[li
     """Rotations of one space, the first of them unturned, each with its own noise."""
     generator = torch.Generator().manual_seed(0)
     space = torch.randn(words, width, generator=generator)
-    turns = [torch.linalg.qr(torch.randn(width, width, generator=generator)).Q for _ in noise]
-    turns[0] = torch.eye(width)
+    rotations = [torch.linalg.qr(torch.randn(width, width, generator=generator)).Q for _ in noise]
+    rotations[0] = torch.eye(width)
     noises = [level * torch.randn(words, width, generator=generator) for level in noise]
-    return [(space + own) @ turn for own, turn in zip(noises, turns, strict=True)], turns
+    return [(space + own) @ turn for own, turn in zip(noises, rotations, strict=True)], rotations
 
 
 def test_rotations_are_recovered_and_the_hub_stays() -> None:
-    vectors, turns = languages([0.0, 0.0, 0.0])
+    vectors, rotations = languages([0.0, 0.0, 0.0])
     found, losses = generalised_procrustes(vectors, [torch.arange(200)] * 3)
     assert torch.equal(found[0], torch.eye(10)) or torch.allclose(found[0], torch.eye(10), atol=1e-5)
-    for turn, back in zip(turns, found, strict=True):
+    for turn, back in zip(rotations, found, strict=True):
         assert torch.allclose(turn @ back, torch.eye(10), atol=1e-4)
     assert losses[-1] < 1e-6 * losses[0]
 
@@ -36,14 +36,14 @@ def test_no_round_raises_the_loss_and_what_is_found_is_a_rotation() -> None:
 
 
 def test_languages_meet_better_than_over_a_noisy_hub() -> None:
-    vectors, turns = languages([4.0, 0.1, 0.1, 0.1, 0.1])
+    vectors, rotations = languages([4.0, 0.1, 0.1, 0.1, 0.1])
     alone = [rotation(x, vectors[0]) for x in vectors]
     mapped = [x @ turn for x, turn in zip(vectors, alone, strict=True)]
     found, _ = generalised_procrustes(mapped, [torch.arange(200)] * 5)
 
     def apart(way: list[torch.Tensor]) -> float:
         """How far the rotations of two languages are from leading to the same space."""
-        return (turns[1] @ way[1] - turns[2] @ way[2]).norm().item()
+        return (rotations[1] @ way[1] - rotations[2] @ way[2]).norm().item()
 
     assert apart([a @ b for a, b in zip(alone, found, strict=True)]) < 0.5 * apart(alone)
 

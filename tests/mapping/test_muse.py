@@ -1,23 +1,10 @@
-import copy
-
 import pytest
 import torch
-from torch.nn import functional
 
+from babelray.mapping import adversarial_rotation
 from babelray.mapping import muse as module
-from babelray.mapping.config import MuseConfig
 from babelray.mapping.linear import unit_centred
-from babelray.mapping.muse import (
-    adversarial,
-    criterion,
-    descend,
-    discriminator,
-    dropout,
-    muse,
-    play,
-    refine,
-    toward_rotation,
-)
+from babelray.mapping.muse import MuseConfig, criterion, muse, refine, train_adversarially
 from babelray.mapping.procrustes import procrustes, rotation
 from babelray.vectors.retrieval import nearest
 
@@ -48,78 +35,6 @@ def accuracy(mappings, x: torch.Tensor, z: torch.Tensor) -> float:
     return (found == torch.arange(len(x))).float().mean().item()
 
 
-def probability_logits(parameters: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    for weight, bias in zip(parameters[:-2:2], parameters[1:-2:2], strict=True):
-        x = functional.leaky_relu(x @ weight + bias, 0.2)
-    return x @ parameters[-2] + parameters[-1]
-
-
-def cross_entropy(parameters: list[torch.Tensor], x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-    return functional.binary_cross_entropy_with_logits(probability_logits(parameters, x), label, reduction="sum")
-
-
-def test_slopes_are_those_of_autograd() -> None:
-    layers = [(weight.double(), bias.double()) for weight, bias in discriminator(5, 7, seeded(0))]
-    parameters = [part.clone().requires_grad_() for layer in layers for part in layer]
-    x = torch.randn(6, 5, generator=seeded(1)).double().requires_grad_()
-    label = torch.rand(6, 1, generator=seeded(2)).double()
-    x_slope, *slopes = torch.autograd.grad(cross_entropy(parameters, x, label), [x, *parameters])
-    before = copy.deepcopy(layers)
-    assert torch.allclose(descend(layers, x.detach(), label), x_slope)
-    assert all(
-        torch.equal(a, b) for old, new in zip(before, layers, strict=True) for a, b in zip(old, new, strict=True)
-    )
-    assert torch.allclose(descend(layers, x.detach(), label, rate=0.3), x_slope)
-    found = [part for layer in layers for part in layer]
-    for after, start, slope in zip(found, parameters, slopes, strict=True):
-        assert torch.allclose(after, start - 0.3 * slope)
-
-
-@pytest.mark.parametrize("steps", [1, 3])
-def test_a_step_of_the_game_by_autograd(steps: int) -> None:
-    """One word on each side, so that it does not matter which are drawn."""
-    config = MuseConfig(steps=1, batch=3, discriminator_steps=steps, input_dropout=0, smoothing=0.1, orthogonality=0.02)
-    x, z, w = torch.randn(1, 4, generator=seeded(0)), torch.randn(1, 4, generator=seeded(1)), torch.eye(4)
-    layers = discriminator(4, 6, seeded(2))
-    parameters = [part.clone().requires_grad_() for layer in layers for part in layer]
-    found = play((x, z), w, layers, 0.5, config, seeded(3))
-    told = torch.tensor([[0.9]])
-    for _ in range(steps):
-        loss = cross_entropy(parameters, x @ w, told) + cross_entropy(parameters, z, 1 - told)
-        slopes = torch.autograd.grad(loss, parameters)
-        parameters = [part - 0.5 * slope for part, slope in zip(parameters, slopes, strict=True)]
-    learned = [part for layer in layers for part in layer]
-    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(learned, parameters, strict=True))
-    free = w.clone().requires_grad_()
-    (slope,) = torch.autograd.grad(cross_entropy(parameters, x @ free, 1 - told), free)
-    stepped = w - 0.5 * slope
-    assert torch.allclose(found, 1.02 * stepped - 0.02 * stepped @ stepped.T @ stepped, atol=1e-6)
-
-
-def test_an_entry_that_was_dropped_teaches_nothing() -> None:
-    config = MuseConfig(steps=1, batch=1, input_dropout=0.5, orthogonality=0)
-    x = torch.randn(1, 40, generator=seeded(0))
-    w = play((x, -x), torch.eye(40), discriminator(40, 8, seeded(1)), 0.5, config, seeded(2))
-    changed = (w != torch.eye(40)).all(0)
-    assert 10 < changed.sum() < 30
-    assert torch.equal(w[:, ~changed], torch.eye(40)[:, ~changed])
-
-
-def test_dropout_keeps_the_mean() -> None:
-    mask = dropout(torch.ones(200, 500), 0.2, seeded(0))
-    assert mask.unique().tolist() == [0, 1.25]
-    assert (mask == 0).float().mean().item() == pytest.approx(0.2, abs=0.01)
-
-
-def test_the_update_ends_in_the_nearest_rotation() -> None:
-    w = torch.linalg.qr(torch.randn(6, 6, generator=seeded(0)))[0] * torch.linspace(0.3, 1.6, 6)
-    u, _, vt = torch.linalg.svd(w)
-    for _ in range(1000):
-        w = toward_rotation(w, 0.01)
-    assert torch.allclose(w.T @ w, torch.eye(6), atol=1e-4)
-    assert torch.allclose(w, u @ vt, atol=1e-4)
-
-
 def test_criterion_by_definition_and_of_the_true_rotation() -> None:
     x, z, true = world(noise=0.05, words=300)
     x, z = unit_centred(x)[0], unit_centred(z)[0]
@@ -135,7 +50,7 @@ def test_supervised_is_better_than_procrustes_where_pairs_are_few() -> None:
     x, z, true = world(noise=0.1)
     pairs = (torch.arange(12), torch.arange(12))
     told: list[int] = []
-    refined = muse(x, z, pairs, MuseConfig(), advance=lambda number, value: told.append(number))
+    refined = muse(x, z, pairs, MuseConfig(), on_progress=lambda number, value: told.append(number))
     start = procrustes(x, z, pairs)
     assert accuracy(refined, x, z) > accuracy(start, x, z) + 0.1
     assert (refined[0].matrix_DE - true).norm() < 0.5 * (start[0].matrix_DE - true).norm()
@@ -148,7 +63,7 @@ def test_unsupervised() -> None:
     alone = nearest(unit_x @ refine(unit_x, unit_z, torch.eye(10), SMALL), unit_z, csls=10)[1].flatten()
     assert (alone == torch.arange(800)).float().mean() < 0.2, "refinement alone does not find it"
     told: list[tuple[int, float]] = []
-    learned = muse(x, z, None, SMALL, advance=lambda number, value: told.append((number, value)))
+    learned = muse(x, z, None, SMALL, on_progress=lambda number, value: told.append((number, value)))
     assert accuracy(learned, x, z) > 0.9
     assert torch.allclose(learned[0].matrix_DE, true, atol=0.1)
     assert [number for number, _ in told] == [1, 2, 3, 4, 5, 6, 7] and told[-1][1] > told[0][1]
@@ -173,17 +88,17 @@ def test_the_rate_is_halved_when_the_criterion_falls_and_the_best_epoch_is_kept(
     rates: list[float] = []
     seen: list[tuple[float, float, int]] = []
 
-    def counted(sides, w, layers, rate, config, generator) -> torch.Tensor:
+    def counted(sides, w, layers, rate, config, generator, constraint) -> torch.Tensor:
         rates.append(rate)
         seen.append((*(side.norm(dim=1).mean().item() for side in sides), id(layers)))
         return 3 * w @ step
 
     values = iter([0.5, 0.7, 0.6, 0.6, 0.1])
-    monkeypatch.setattr(module, "play", counted)
+    monkeypatch.setattr(adversarial_rotation, "train_epoch", counted)
     monkeypatch.setattr(module, "criterion", lambda *_: next(values))
     x = torch.eye(4)
     config = MuseConfig(epochs=5, learning_rate=1, decay=0.9, hidden=2)
-    w = adversarial(x, x, config, seeded(0), lambda epoch, value: None)
+    w = train_adversarially(x, x, config, seeded(0), lambda epoch, value: None)
     assert rates == pytest.approx([1, 0.9, 0.81, 0.81 * 0.45, 0.81 * 0.45 * 0.9])
     assert torch.allclose(w, step @ step, atol=1e-5), "the second epoch was best, and only its rotation is kept"
     assert len(set(seen)) == 1 and seen[0][:2] == (2, 2), "one discriminator, and vectors of length √4"
@@ -229,7 +144,7 @@ def test_only_frequent_words_are_looked_at_except_in_the_dictionary(monkeypatch:
         seen.extend([x, z])
         return w
 
-    monkeypatch.setattr(module, "adversarial", lambda x, z, *_: kept(x, z, torch.eye(10)))
+    monkeypatch.setattr(module, "train_adversarially", lambda x, z, *_: kept(x, z, torch.eye(10)))
     monkeypatch.setattr(module, "refine", kept)
     muse(x, z, None, MuseConfig(frequent=60))
     for found, expected in zip(seen, [unit_x[:60], unit_z[:60]] * 2, strict=True):

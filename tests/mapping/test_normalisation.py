@@ -4,12 +4,11 @@ import pytest
 import torch
 
 from babelray.errors import DataError
-from babelray.mapping.build import map_both, map_to_hub
-from babelray.mapping.config import AlignConfig, MappingConfig
 from babelray.mapping.fitted import load_mapping
 from babelray.mapping.linear import unit_centred
-from babelray.mapping.normalisation import normalisation, standardisation
-from babelray.storage import Place
+from babelray.mapping.method import fit_mappings
+from babelray.mapping.normalisation import NormalisationConfig, normalisation, standardisation
+from babelray.storage import Location
 from babelray.vectors.retrieval import nearest
 
 
@@ -31,10 +30,10 @@ def test_mean_and_variance() -> None:
 
 def test_what_differs_by_mean_and_variance_alone_is_brought_together(tmp_path: Path) -> None:
     x, y = world()
-    source, target = map_both(x, y, None, MappingConfig(method="normalisation"), seed=1)
+    source, target = fit_mappings(x, y, None, NormalisationConfig(), seed=1)
     assert torch.allclose(source.transform(x), target.transform(y), atol=1e-4)
-    target.save(Place.parse(tmp_path))
-    assert torch.equal(load_mapping(Place.parse(tmp_path)).transform(y[:3]), target.transform(y[:3]))
+    target.save(Location.parse(tmp_path))
+    assert torch.equal(load_mapping(Location.parse(tmp_path)).transform(y[:3]), target.transform(y[:3]))
 
 
 def test_to_the_hub() -> None:
@@ -43,7 +42,7 @@ def test_to_the_hub() -> None:
     hub = torch.randn(400, 10, generator=generator)
     own = hub * torch.linspace(0.2, 3, 10) + torch.linspace(-2, 2, 10)
     seen = unit_centred(hub)[0]
-    mapping = map_to_hub(own, hub, None, AlignConfig(method="normalisation", dictionary="none"), seed=1)
+    mapping = NormalisationConfig().fit_to_hub(own, hub, None, seed=1)
     mapped = mapping.transform(own)
     assert torch.allclose(mapped.std(0), seen.std(0), atol=1e-5)
     assert (nearest(mapped, seen)[1].flatten() == torch.arange(400)).float().mean() > 0.99

@@ -6,12 +6,12 @@ import torch
 from pydantic import ValidationError
 
 from babelray.errors import DataError
-from babelray.mapping.build import map_to_hub
-from babelray.mapping.config import AlignConfig
 from babelray.mapping.least_squares import least_squares
 from babelray.mapping.linear import LinearMapping, unit_centred
-from babelray.mapping.procrustes import procrustes
-from babelray.storage import Place
+from babelray.mapping.method import MAPPING_METHODS
+from babelray.mapping.procrustes import ProcrustesConfig, procrustes
+from babelray.recipe.align import AlignConfig
+from babelray.storage import Location
 
 
 def world(noise: float, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -45,13 +45,13 @@ def test_same_as_scipy() -> None:
     assert torch.allclose(turn @ turn.T, torch.eye(12), atol=1e-5)
 
 
-@pytest.mark.parametrize(("ridge", "towards"), [(0.0, "zero"), (0.3, "zero"), (0.3, "identity")])
-def test_least_squares_is_the_minimum(ridge: float, towards: str) -> None:
+@pytest.mark.parametrize(("ridge", "shrink_to"), [(0.0, "zero"), (0.3, "zero"), (0.3, "identity")])
+def test_least_squares_is_the_minimum(ridge: float, shrink_to: str) -> None:
     source, target, _ = world(noise=0.3)
-    mapping, _ = least_squares(source, target, every(2), ridge, towards)
+    mapping, _ = least_squares(source, target, every(2), ridge, shrink_to)
     x, z = (unit_centred(side)[0][::2].double() for side in (source, target))
     found = mapping.matrix_DE.double().requires_grad_()
-    held = torch.eye(12, dtype=torch.double) if towards == "identity" else torch.zeros(12, 12, dtype=torch.double)
+    held = torch.eye(12, dtype=torch.double) if shrink_to == "identity" else torch.zeros(12, 12, dtype=torch.double)
     ((x @ found - z).square().sum() + ridge * (found - held).square().sum()).backward()
     assert found.grad.abs().max() < 1e-4, "no direction leads further down"
 
@@ -73,8 +73,8 @@ def test_identity_only_normalises() -> None:
 def test_saved_and_loaded(tmp_path: Path) -> None:
     source, target, _ = world(noise=0.1)
     mapping, _ = procrustes(source, target, every(4))
-    mapping.save(Place.parse(tmp_path))
-    assert torch.equal(LinearMapping.load(Place.parse(tmp_path)).transform(source), mapping.transform(source))
+    mapping.save(Location.parse(tmp_path))
+    assert torch.equal(LinearMapping.load(Location.parse(tmp_path)).transform(source), mapping.transform(source))
 
 
 @pytest.mark.parametrize(
@@ -83,28 +83,28 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
         {"method": "procrustes"},
         {"method": "least-squares"},
         {"method": "rcsls"},
-        {"method": "vecmap", "vecmap": {"self_learning": False}},
-        {"method": "vecmap", "vecmap": {"patience": 3}},
+        {"method": "vecmap", "self_learning": False},
+        {"method": "vecmap", "patience": 3},
     ],
 )
 def test_every_method_ends_in_the_space_of_the_hub(settings: dict) -> None:
     source, target, _ = world(noise=0.02)
-    mapping = map_to_hub(source, target, every(2), AlignConfig.model_validate(settings), seed=1)
+    mapping = MAPPING_METHODS.parse(settings).fit_to_hub(source, target, every(2), seed=1)
     near = torch.nn.functional.cosine_similarity(mapping.transform(source), unit_centred(target)[0])
     assert near.min() > 0.9
 
 
 def test_bad_input() -> None:
-    config, pair = AlignConfig(), (torch.tensor([0]), torch.tensor([0]))
+    method, pair = ProcrustesConfig(), (torch.tensor([0]), torch.tensor([0]))
     with pytest.raises(DataError, match="4 and 5 dimensions"):
-        map_to_hub(torch.randn(3, 4), torch.randn(3, 5), pair, config, 1)
+        method.fit_to_hub(torch.randn(3, 4), torch.randn(3, 5), pair, 1)
     with pytest.raises(DataError, match="no translation pair"):
-        map_to_hub(torch.randn(3, 4), torch.randn(3, 4), (pair[0][:0], pair[1][:0]), config, 1)
+        method.fit_to_hub(torch.randn(3, 4), torch.randn(3, 4), (pair[0][:0], pair[1][:0]), 1)
     with pytest.raises(DataError, match="source: the vector of word 2 is not finite"):
-        map_to_hub(torch.tensor([[1.0, 2.0], [float("nan"), 1.0]]), torch.randn(3, 2), pair, config, 1)
+        method.fit_to_hub(torch.tensor([[1.0, 2.0], [float("nan"), 1.0]]), torch.randn(3, 2), pair, 1)
     with pytest.raises(DataError, match="target: all vectors are zero"):
-        map_to_hub(torch.randn(3, 2), torch.zeros(3, 2), pair, config, 1)
-    with pytest.raises(ValidationError, match="needs method: muse, or vecmap"):
+        method.fit_to_hub(torch.randn(3, 2), torch.zeros(3, 2), pair, 1)
+    with pytest.raises(ValidationError, match=r"procrustes needs a dictionary .* muse, normalisation, vecmap"):
         AlignConfig(dictionary="none")
     with pytest.raises(ValidationError, match="reweight: source"):
-        AlignConfig.model_validate({"method": "vecmap", "vecmap": {"reweight": "symmetric"}})
+        AlignConfig.model_validate({"mapping": {"method": "vecmap", "reweight": "symmetric"}})

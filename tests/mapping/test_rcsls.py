@@ -2,10 +2,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from babelray.mapping.config import RcslsConfig
 from babelray.mapping.linear import unit_centred
 from babelray.mapping.procrustes import procrustes
-from babelray.mapping.rcsls import rcsls, rcsls_loss
+from babelray.mapping.rcsls import RcslsConfig, rcsls, rcsls_loss
 from babelray.vectors.retrieval import nearest
 
 
@@ -45,10 +44,10 @@ def accuracy(mappings, x: torch.Tensor, z: torch.Tensor, rows: torch.Tensor) -> 
 def test_better_than_a_rotation_where_none_fits(spectral: bool) -> None:
     x, z = world()
     train, test = (torch.arange(0, 500),) * 2, torch.arange(500, 800)
-    told: list[float] = []
+    losses: list[float] = []
     config = RcslsConfig(iterations=40, spectral=spectral)
-    mappings = rcsls(x, z, train, config, lambda iteration, loss: told.append(loss))
-    assert told == sorted(told, reverse=True) and told[-1] < told[0], "the loss never rises"
+    mappings = rcsls(x, z, train, config, lambda iteration, loss: losses.append(loss))
+    assert losses == sorted(losses, reverse=True) and losses[-1] < losses[0], "the loss never rises"
     trained, turned = (accuracy(found, x, z, test) for found in (mappings, procrustes(x, z, train)))
     assert trained >= turned if spectral else trained > turned + 0.02
     if spectral:

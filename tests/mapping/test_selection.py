@@ -2,7 +2,7 @@ import torch
 
 from babelray.mapping.linear import unit_centred
 from babelray.mapping.procrustes import procrustes
-from babelray.mapping.selection import compare
+from babelray.mapping.selection import mapping_helps
 from babelray.vectors.word_vectors import WordVectors
 
 
@@ -17,11 +17,11 @@ def world(turn: bool, noise: float) -> tuple[WordVectors, WordVectors, list[tupl
 
 def test_a_turned_space_is_mapped() -> None:
     source, target, pairs = world(turn=True, noise=0.02)
-    outcome = compare(source, target, pairs, lambda d: procrustes(source.matrix, target.matrix, d)[0])
+    outcome = mapping_helps(source, target, pairs, lambda d: procrustes(source.matrix, target.matrix, d)[0])
     assert outcome["mapped"] and outcome["mrr_mapped"] > 0.9 > 0.1 > outcome["mrr_raw"]
 
 
 def test_a_space_that_agrees_already_is_left_alone_when_pairs_are_few() -> None:
     source, target, pairs = world(turn=False, noise=0.15)
-    outcome = compare(source, target, pairs[:16], lambda d: procrustes(source.matrix, target.matrix, d)[0])
+    outcome = mapping_helps(source, target, pairs[:16], lambda d: procrustes(source.matrix, target.matrix, d)[0])
     assert not outcome["mapped"] and outcome["mrr_raw"] > outcome["mrr_mapped"]

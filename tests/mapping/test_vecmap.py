@@ -3,10 +3,9 @@ import pytest
 import scipy.linalg
 import torch
 
-from babelray.mapping.config import VecMapConfig
 from babelray.mapping.linear import unit_centred
 from babelray.mapping.procrustes import rotation
-from babelray.mapping.vecmap import all_steps, self_learn, similarity_dictionary, vecmap
+from babelray.mapping.vecmap import VecMapConfig, all_steps, self_learn, similarity_dictionary, vecmap
 from babelray.vectors.retrieval import nearest
 
 
@@ -68,11 +67,13 @@ def test_self_learning_grows_a_small_dictionary() -> None:
     x, z = world(noise=0.3)
     seed = torch.arange(12)
     supervised = accuracy(vecmap(x, z, (seed, seed), VecMapConfig(self_learning=False)), x, z)
-    told: list[tuple[float, float]] = []
+    steps: list[tuple[float, float]] = []
     config = VecMapConfig(patience=5, reweight="none")
-    learned = vecmap(x, z, (seed, seed), config, advance=lambda i, keep, objective: told.append((keep, objective)))
+    learned = vecmap(
+        x, z, (seed, seed), config, on_iteration=lambda i, keep, objective: steps.append((keep, objective))
+    )
     assert accuracy(learned, x, z) > max(0.8, supervised)
-    assert told[0][0] == 0.1 and told[-1][0] == 1 and told[-1][1] > told[0][1]
+    assert steps[0][0] == 0.1 and steps[-1][0] == 1 and steps[-1][1] > steps[0][1]
 
 
 def test_unsupervised() -> None:

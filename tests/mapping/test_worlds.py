@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from babelray.mapping.build import map_both
-from babelray.mapping.config import MappingConfig
+from babelray.mapping.method import MAPPING_METHODS, MappingMethod, fit_mappings
 from babelray.vectors.retrieval import nearest
 
 WORDS, WIDTH = 600, 16
@@ -14,12 +13,12 @@ PAIRS = (torch.arange(200), torch.arange(200))
 TESTED = torch.arange(200, WORDS)
 
 SUPERVISED = {
-    "procrustes": MappingConfig(method="procrustes"),
-    "least-squares": MappingConfig(method="least-squares"),
-    "rcsls": MappingConfig(method="rcsls"),
-    "vecmap": MappingConfig(method="vecmap", vecmap={"self_learning": False, "reweight": "symmetric"}),
-    "vecmap, self-learning": MappingConfig(method="vecmap", vecmap={"patience": 3, "reweight": "symmetric"}),
-    "muse": MappingConfig(method="muse"),
+    "procrustes": MAPPING_METHODS.parse("procrustes"),
+    "least-squares": MAPPING_METHODS.parse("least-squares"),
+    "rcsls": MAPPING_METHODS.parse("rcsls"),
+    "vecmap": MAPPING_METHODS.parse({"method": "vecmap", "self_learning": False, "reweight": "symmetric"}),
+    "vecmap, self-learning": MAPPING_METHODS.parse({"method": "vecmap", "patience": 3, "reweight": "symmetric"}),
+    "muse": MAPPING_METHODS.parse("muse"),
 }
 
 
@@ -37,21 +36,21 @@ def world(noise: float, stretch: float = 0.0, warp: float = 0.0) -> tuple[torch.
     return x, z + noise * torch.randn(WORDS, WIDTH, generator=generator)
 
 
-def precision(x: torch.Tensor, z: torch.Tensor, config: MappingConfig, dictionary: tuple | None = PAIRS) -> float:
+def precision(x: torch.Tensor, z: torch.Tensor, method: MappingMethod, dictionary: tuple | None = PAIRS) -> float:
     """P@1 of words that the mapping never saw."""
-    source, target = map_both(x, z, dictionary, config, seed=1)
+    source, target = fit_mappings(x, z, dictionary, method, seed=1)
     found = nearest(source.transform(x)[TESTED], target.transform(z), csls=10, pool_PD=source.transform(x))[1].flatten()
     return (found == TESTED).float().mean().item()
 
 
-@pytest.mark.parametrize("config", SUPERVISED.values(), ids=SUPERVISED)
-def test_a_rotation_is_undone(config: MappingConfig) -> None:
-    assert precision(*world(noise=0.0), config) > 0.99
+@pytest.mark.parametrize("method", SUPERVISED.values(), ids=SUPERVISED)
+def test_a_rotation_is_undone(method: MappingMethod) -> None:
+    assert precision(*world(noise=0.0), method) > 0.99
 
 
-@pytest.mark.parametrize("config", SUPERVISED.values(), ids=SUPERVISED)
-def test_noise_costs_some_words_but_not_the_mapping(config: MappingConfig) -> None:
-    little, much = (precision(*world(noise=noise), config) for noise in (0.3, 0.8))
+@pytest.mark.parametrize("method", SUPERVISED.values(), ids=SUPERVISED)
+def test_noise_costs_some_words_but_not_the_mapping(method: MappingMethod) -> None:
+    little, much = (precision(*world(noise=noise), method) for noise in (0.3, 0.8))
     assert 0.9 < little <= 1.0
     assert 0.3 < much < little
 
@@ -62,9 +61,9 @@ def test_methods_that_may_stretch_beat_a_rotation_where_the_spaces_are_stretched
     assert precision(x, z, SUPERVISED[name]) > precision(x, z, SUPERVISED["procrustes"]) + 0.05
 
 
-@pytest.mark.parametrize("config", SUPERVISED.values(), ids=SUPERVISED)
-def test_spaces_that_are_bent_are_only_nearly_brought_together(config: MappingConfig) -> None:
-    slightly, strongly = (precision(*world(noise=0.2, warp=warp), config) for warp in (0.2, 3.0))
+@pytest.mark.parametrize("method", SUPERVISED.values(), ids=SUPERVISED)
+def test_spaces_that_are_bent_are_only_nearly_brought_together(method: MappingMethod) -> None:
+    slightly, strongly = (precision(*world(noise=0.2, warp=warp), method) for warp in (0.2, 3.0))
     assert slightly > 0.9 > strongly
 
 
@@ -77,6 +76,6 @@ def test_wrong_pairs_do_less_harm_to_self_learning_than_to_procrustes() -> None:
 
 
 def test_without_any_dictionary() -> None:
-    config = MappingConfig(method="vecmap", vecmap={"patience": 10, "reweight": "symmetric"})
-    assert precision(*world(noise=0.2), config, None) > 0.9
-    assert precision(*world(noise=0.2, warp=3.0), config, None) < 0.5
+    method = MAPPING_METHODS.parse({"method": "vecmap", "patience": 10, "reweight": "symmetric"})
+    assert precision(*world(noise=0.2), method, None) > 0.9
+    assert precision(*world(noise=0.2, warp=3.0), method, None) < 0.5

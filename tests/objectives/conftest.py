@@ -1,8 +1,8 @@
 import pytest
 
-from few_materials import FewMaterials
+from support.small_training_data import SmallTrainingData
 
 
 @pytest.fixture
-def materials(tiny_encoder: str) -> FewMaterials:
-    return FewMaterials(tiny_encoder)
+def training_data(tiny_encoder: str) -> SmallTrainingData:
+    return SmallTrainingData(tiny_encoder)

@@ -8,9 +8,9 @@ import torch
 from babelray.errors import DataError
 from babelray.lexicon.pairs import write_induced
 from babelray.objectives.contrastive import Contrastive, ContrastiveConfig, paper_terms, ranking_terms
-from babelray.storage import Place
-from babelray.training.materials import ArtifactMaterials
-from few_materials import WORDS
+from babelray.storage import Location
+from babelray.training.training_data import ArtifactTrainingData
+from support.small_training_data import WORDS
 
 
 def by_definition(x: torch.Tensor, y: torch.Tensor, same: list[list[bool]], scale: float) -> float:
@@ -58,22 +58,22 @@ def test_a_translation_is_never_a_negative() -> None:
     assert masked < 1e-6 < 0.4 < unmasked
 
 
-def test_pairs_come_from_where_the_recipe_says(materials) -> None:
+def test_pairs_come_from_where_the_recipe_says(training_data) -> None:
     words = {"words": set(WORDS["de"]), "induced": {"schläft"}, "sentences": {"Die Katze schläft.", "Ein Hund."}}
     for pairs, expected in words.items():
-        batch = Contrastive(ContrastiveConfig(pairs=pairs, batch_size=30), materials).batch(step=0)
+        batch = Contrastive(ContrastiveConfig(pairs=pairs, batch_size=30), training_data).batch(step=0)
         rows = zip(*(batch[name][batch["rows"][:, 0]] for name in ("ids", "mask")), strict=True)
         found = {tuple(ids[: int(mask.sum())].tolist()) for ids, mask in rows}
-        assert found == {tuple(materials.tokenizer(text)["input_ids"]) for text in expected}
+        assert found == {tuple(training_data.tokenizer(text)["input_ids"]) for text in expected}
 
 
-def test_materials_read_the_dictionary_that_was_induced(tiny_encoder: str, tmp_path: Path) -> None:
-    place = Place.parse(tmp_path)
+def test_training_data_read_the_induced_dictionary(tiny_encoder: str, tmp_path: Path) -> None:
+    place = Location.parse(tmp_path)
     write_induced(place / "dictionary" / "de-en.tsv", [("Katze", "cat"), ("Hund", "dog")], [0.5, 0.25])
-    found = ArtifactMaterials(tiny_encoder, place, place, ["en", "de"], "en", 1, {})
-    assert found.induced("de") == (["Katze", "Hund"], ["cat", "dog"])
+    found = ArtifactTrainingData(tiny_encoder, place, place, ["en", "de"], "en", 1, {})
+    assert found.induced_dictionary("de") == (["Katze", "Hund"], ["cat", "dog"])
     with pytest.raises(DataError, match="aligned vectors"):
-        ArtifactMaterials(tiny_encoder, place, None, ["en", "de"], "en", 1, {}).induced("de")
+        ArtifactTrainingData(tiny_encoder, place, None, ["en", "de"], "en", 1, {}).induced_dictionary("de")
 
 
 def test_hard_negatives_are_in_the_denominator_but_no_translation_is() -> None:
@@ -92,32 +92,33 @@ def test_hard_negatives_are_in_the_denominator_but_no_translation_is() -> None:
         assert found[i].item() == pytest.approx(expected.item(), rel=1e-4)
 
 
-def test_negatives_are_mined_before_training_and_never_mislabelled(materials) -> None:
+def test_negatives_are_mined_before_training_and_never_mislabelled(training_data) -> None:
     """`Katze` also translates to `kitty` and `cat` is also `Kater`: neither is ever a negative of the other."""
-    materials.dictionary = lambda code: (
+    training_data.dictionary = lambda code: (
         ["Katze", "Katze", "Kater", "Hund", "Bett"],
         ["cat", "kitty", "cat", "dog", "bed"],
     )
-    objective = Contrastive(ContrastiveConfig(pairs="words", batch_size=64, hard_negatives=2), materials)
+    objective = Contrastive(ContrastiveConfig(pairs="words", batch_size=64, hard_negatives=2), training_data)
     objective.start(torch.device("cpu"))
     hub = {"cat", "kitty", "dog", "bed"}
-    assert set(objective.hard["de", "forth", "Katze"]) == {"dog", "bed"}
+    assert set(objective.hard_negatives["de", "forward", "Katze"]) == {"dog", "bed"}
     assert (
-        set(objective.hard["de", "forth", "Hund"]) < hub - {"dog"} and len(objective.hard["de", "forth", "Hund"]) == 2
+        set(objective.hard_negatives["de", "forward", "Hund"]) < hub - {"dog"}
+        and len(objective.hard_negatives["de", "forward", "Hund"]) == 2
     )
-    whole = objective.whole(step=0)
+    global_context = objective.global_context(step=0)
     sources, targets = zip(
         *(tuple(side[row] for side in objective.pairs["de"]) for _, row in objective.examples(0)), strict=True
     )
     known = {("Katze", "cat"), ("Katze", "kitty"), ("Kater", "cat"), ("Hund", "dog"), ("Bett", "bed")}
-    negatives = objective._hard(objective.examples(0), "forth")
-    assert whole["same"].shape == (64, 64) and whole["forth"].shape == (64, 128)
+    negatives = objective._negatives(objective.examples(0), "forward")
+    assert global_context["same"].shape == (64, 64) and global_context["forward"].shape == (64, 128)
     for i, source in enumerate(sources):
         for j, target in enumerate(targets):
             related = (source, target) in known or (sources[j], targets[i]) in known
-            assert whole["same"][i, j] == (related or source == sources[j])
+            assert global_context["same"][i, j] == (related or source == sources[j])
         for j, negative in enumerate(negatives):
-            assert whole["forth"][i, j] == ((source, negative) in known)
+            assert global_context["forward"][i, j] == ((source, negative) in known)
 
 
 def test_the_papers_form_as_it_is_written() -> None:
@@ -140,64 +141,72 @@ def test_the_papers_form_as_it_is_written() -> None:
 
 
 @pytest.mark.parametrize("form", ["softmax", "paper"])
-def test_both_ways_and_words_of_the_vocabulary(materials, form: str) -> None:
+def test_symmetric_negatives_and_words_of_the_vocabulary(training_data, form: str) -> None:
     """`Katze` is `cat` and French `chat` is `cat`: neither is a negative of `cat`, whichever language it stands in."""
-    materials.languages = ["en", "de", "fr"]
+    training_data.languages = ["en", "de", "fr"]
     pairs = {"de": (["Katze", "Hund"], ["cat", "dog"]), "fr": (["chat", "chien"], ["cat", "dog"])}
-    materials.dictionary = lambda code: pairs[code]
+    training_data.dictionary = lambda code: pairs[code]
     vocabulary = {"en": ["bed", "cat"], "de": ["Bett", "Haus"], "fr": ["lit", "chat"]}
-    materials.vocabulary = lambda code, count: vocabulary[code][:count]
+    training_data.vocabulary = lambda code, count: vocabulary[code][:count]
     config = ContrastiveConfig(
-        pairs="words", batch_size=16, hard_negatives=2, candidates=2, both_ways=True, special_tokens=True, form=form
+        pairs="words",
+        batch_size=16,
+        hard_negatives=2,
+        candidates=2,
+        symmetric_negatives=True,
+        special_tokens=True,
+        form=form,
     )
-    objective = Contrastive(config, materials)
+    objective = Contrastive(config, training_data)
     objective.start(torch.device("cpu"))
-    assert set(objective.hard["de", "forth", "Katze"]) == {"dog", "bed"}
-    assert set(objective.hard["fr", "back", "cat"]) == {"chien", "lit"}
-    assert set(objective.hard["de", "back", "cat"]) < {"Hund", "Bett", "Haus"}
-    whole, examples = objective.whole(0), objective.examples(0)
+    assert set(objective.hard_negatives["de", "forward", "Katze"]) == {"dog", "bed"}
+    assert set(objective.hard_negatives["fr", "backward", "cat"]) == {"chien", "lit"}
+    assert set(objective.hard_negatives["de", "backward", "cat"]) < {"Hund", "Bett", "Haus"}
+    global_context, examples = objective.global_context(0), objective.examples(0)
     for i, (code, row) in enumerate(examples):
-        for j, negative in enumerate(objective._hard(examples, "back")):
+        for j, negative in enumerate(objective._negatives(examples, "backward")):
             right = {"cat": {"Katze", "chat"}, "dog": {"Hund", "chien"}}[pairs[code][1][row]]
-            assert whole["back"][i, j] == (negative in right)
-    model = materials.initial_encoder()
+            assert global_context["backward"][i, j] == (negative in right)
+    model = training_data.initial_encoder()
     batch = objective.batch(0)
     assert torch.equal(batch["pooled"], batch["mask"].bool()), "special tokens count"
     vectors = objective.vectors(SimpleNamespace(base_model=model), batch)
     assert vectors.shape == (16, 6, 32)
-    terms = objective.whole_terms(vectors, whole)
-    assert terms.shape == (16,) and torch.isfinite(terms).all()
+    loss_terms = objective.global_terms(vectors, global_context)
+    assert loss_terms.shape == (16,) and torch.isfinite(loss_terms).all()
 
 
-def test_only_the_first_pairs_are_learned_but_all_are_known(materials) -> None:
-    materials.dictionary = lambda code: (["Katze", "Katze", "Hund"], ["cat", "kitty", "dog"])
-    objective = Contrastive(ContrastiveConfig(pairs="words", batch_size=8, limit=1), materials)
+def test_only_the_first_pairs_are_learned_but_all_are_known(training_data) -> None:
+    training_data.dictionary = lambda code: (["Katze", "Katze", "Hund"], ["cat", "kitty", "dog"])
+    objective = Contrastive(ContrastiveConfig(pairs="words", batch_size=8, limit=1), training_data)
     assert objective.pairs["de"] == (["Katze"], ["cat"])
-    assert objective.translations(("de", "forth", "Katze")) == {"cat", "kitty"}
+    assert objective.translations(("de", "forward", "Katze")) == {"cat", "kitty"}
 
 
-def test_each_text_of_a_batch_is_read_once(materials) -> None:
+def test_each_text_of_a_batch_is_read_once(training_data) -> None:
     """Vectors and gradients are those of every text read by itself, however often it is there."""
     objective = Contrastive(
-        ContrastiveConfig(pairs="words", batch_size=48, hard_negatives=3, both_ways=True, special_tokens=True),
-        materials,
+        ContrastiveConfig(
+            pairs="words", batch_size=48, hard_negatives=3, symmetric_negatives=True, special_tokens=True
+        ),
+        training_data,
     )
     objective.start(torch.device("cpu"))
     batch, examples = objective.batch(0), objective.examples(0)
     texts = [list(pair) for pair in zip(*(objective._texts(examples, side) for side in (0, 1)), strict=True)]
-    for way in ("forth", "back"):
-        hard = objective._hard(examples, way)
+    for direction in ("forward", "backward"):
+        hard = objective._negatives(examples, direction)
         for place, row in enumerate(texts):
             row += hard[3 * place : 3 * place + 3]
     assert len(batch["ids"]) == len({text for row in texts for text in row}) < 0.1 * 48 * 8
     weights = torch.randn(48, 8, 32, generator=torch.Generator().manual_seed(0))
     gradients = []
     for once in (True, False):
-        model = materials.initial_encoder().requires_grad_(True)
+        model = training_data.initial_encoder().requires_grad_(True)
         if once:
             vectors = objective.vectors(SimpleNamespace(base_model=model), batch)
         else:
-            encoded = {t: materials.tokenizer([t], return_tensors="pt") for t in {t for row in texts for t in row}}
+            encoded = {t: training_data.tokenizer([t], return_tensors="pt") for t in {t for row in texts for t in row}}
             alone = {t: model(**inputs).last_hidden_state.mean(1)[0] for t, inputs in encoded.items()}
             expected = torch.stack([torch.stack([alone[t] for t in row]) for row in texts])
             assert torch.allclose(vectors, expected, atol=1e-5)
@@ -208,22 +217,22 @@ def test_each_text_of_a_batch_is_read_once(materials) -> None:
     assert all(torch.allclose(gradients[0][name], gradients[1][name], atol=1e-3) for name in gradients[0])
 
 
-def test_two_workers_mislabel_no_translation(materials) -> None:
+def test_two_workers_mislabel_no_translation(training_data) -> None:
     """Each sees half of a step and both gather; what counts as a negative is what the dictionary does not give.
 
     The batches' own texts are looked at, in the order of the workers, and the loss is written out over them.
     """
     given = {("Katze", "cat"), ("Katze", "kitty"), ("Kater", "cat"), ("Hund", "dog"), ("Köter", "dog"), ("Bett", "bed")}
-    materials.dictionary = lambda code: tuple(map(list, zip(*sorted(given), strict=True)))
+    training_data.dictionary = lambda code: tuple(map(list, zip(*sorted(given), strict=True)))
     config = ContrastiveConfig(
-        pairs="words", batch_size=16, hard_negatives=2, both_ways=True, draw="turns", special_tokens=True
+        pairs="words", batch_size=16, hard_negatives=2, symmetric_negatives=True, sampling="epochs", special_tokens=True
     )
-    objective = Contrastive(config, materials)
+    objective = Contrastive(config, training_data)
     objective.start(torch.device("cpu"))
-    model = SimpleNamespace(base_model=materials.initial_encoder())
+    model = SimpleNamespace(base_model=training_data.initial_encoder())
     batches = [objective.batch(3, part, parts=2) for part in (0, 1)]
     gathered = torch.cat([objective.vectors(model, batch) for batch in batches])
-    words = {tuple(materials.tokenizer(word)["input_ids"]): word for pair in given for word in pair}
+    words = {tuple(training_data.tokenizer(word)["input_ids"]): word for pair in given for word in pair}
     assert len(words) == 9, "the tokenizer tells them apart"
     rows = [
         [words[tuple(batch["ids"][i][batch["mask"][i].bool()].tolist())] for i in row]
@@ -231,21 +240,24 @@ def test_two_workers_mislabel_no_translation(materials) -> None:
         for row in batch["rows"].tolist()
     ]
     cosine = torch.nn.functional.cosine_similarity
-    found = objective.whole_terms(gathered, objective.whole(3))
+    found = objective.global_terms(gathered, objective.global_context(3))
     for i, (source, target, *_) in enumerate(rows):
-        forth, back = [cosine(gathered[i, 0], gathered[i, 1], dim=0)], [cosine(gathered[i, 0], gathered[i, 1], dim=0)]
+        forward, backward = (
+            [cosine(gathered[i, 0], gathered[i, 1], dim=0)],
+            [cosine(gathered[i, 0], gathered[i, 1], dim=0)],
+        )
         for j, (other_source, other_target, *hard) in enumerate(rows):
             related = {(source, other_target), (other_source, target)} & given
             if not related and source != other_source and target != other_target:
-                forth.append(cosine(gathered[i, 0], gathered[j, 1], dim=0))
-                back.append(cosine(gathered[j, 0], gathered[i, 1], dim=0))
-            forth += [
+                forward.append(cosine(gathered[i, 0], gathered[j, 1], dim=0))
+                backward.append(cosine(gathered[j, 0], gathered[i, 1], dim=0))
+            forward += [
                 cosine(gathered[i, 0], gathered[j, 2 + k], dim=0) for k in (0, 1) if (source, hard[k]) not in given
             ]
-            back += [
+            backward += [
                 cosine(gathered[j, 4 + k], gathered[i, 1], dim=0) for k in (0, 1) if (hard[2 + k], target) not in given
             ]
-        expected = -sum((20 * torch.stack(side)).log_softmax(0)[0] for side in (forth, back)) / 2
+        expected = -sum((20 * torch.stack(side)).log_softmax(0)[0] for side in (forward, backward)) / 2
         assert found[i].item() == pytest.approx(expected.item(), rel=1e-4)
 
 
@@ -261,31 +273,38 @@ BAD = {
 @pytest.mark.parametrize("special", [True, False], ids=["special", "subwords"])
 @pytest.mark.parametrize("entries", BAD.values(), ids=BAD)
 def test_odd_dictionaries_and_batches_larger_than_they_are(
-    materials, entries: list[str], special: bool, form: str
+    training_data, entries: list[str], special: bool, form: str
 ) -> None:
     """Losses and gradients are finite, no translation is a hard negative, and a lone pair has nothing to learn."""
     pairs = [tuple(entry.split(" ")) for entry in entries]
-    materials.dictionary = lambda code: tuple(map(list, zip(*pairs, strict=True)))
+    training_data.dictionary = lambda code: tuple(map(list, zip(*pairs, strict=True)))
     config = ContrastiveConfig(
-        pairs="words", batch_size=32, hard_negatives=2, both_ways=True, draw="turns", special_tokens=special, form=form
+        pairs="words",
+        batch_size=32,
+        hard_negatives=2,
+        symmetric_negatives=True,
+        sampling="epochs",
+        special_tokens=special,
+        form=form,
     )
-    objective = Contrastive(config, materials)
+    objective = Contrastive(config, training_data)
     objective.start(torch.device("cpu"))
-    for (_, way, text), negatives in objective.hard.items():
-        right = {b if way == "forth" else a for a, b in pairs if text == (a if way == "forth" else b)}
+    for (_, direction, text), negatives in objective.hard_negatives.items():
+        to_hub = direction == "forward"
+        right = {b if to_hub else a for a, b in pairs if text == (a if to_hub else b)}
         assert not right & {*negatives} and len(negatives) <= len({*pairs}) - 1
-    model = materials.initial_encoder().requires_grad_(True)
-    terms = objective.whole_terms(
-        objective.vectors(SimpleNamespace(base_model=model), objective.batch(0)), objective.whole(0)
+    model = training_data.initial_encoder().requires_grad_(True)
+    loss_terms = objective.global_terms(
+        objective.vectors(SimpleNamespace(base_model=model), objective.batch(0)), objective.global_context(0)
     )
-    terms.mean().backward()
-    assert terms.shape == (32,) and terms.isfinite().all()
+    loss_terms.mean().backward()
+    assert loss_terms.shape == (32,) and loss_terms.isfinite().all()
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
     if len({*pairs}) == 1 and form == "softmax":
-        assert terms.abs().max() < 1e-6
+        assert loss_terms.abs().max() < 1e-6
 
 
-def test_a_dictionary_without_entries(materials) -> None:
-    materials.dictionary = lambda code: ([], [])
+def test_a_dictionary_without_entries(training_data) -> None:
+    training_data.dictionary = lambda code: ([], [])
     with pytest.raises(DataError, match="nothing to learn from"):
-        Contrastive(ContrastiveConfig(pairs="words"), materials)
+        Contrastive(ContrastiveConfig(pairs="words"), training_data)

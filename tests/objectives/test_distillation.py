@@ -42,7 +42,7 @@ def test_the_loss_is_the_distance_and_the_ranking() -> None:
     assert distillation_terms(3 * t, t, same, None).abs().max() < 1e-6, "lengths do not matter"
 
 
-def test_the_teacher_reads_what_it_knows_and_else_the_translation(materials) -> None:
+def test_the_teacher_reads_what_it_knows_and_else_the_translation(training_data) -> None:
     read: list[list[str]] = []
 
     def teacher(texts: list[str]) -> torch.Tensor:
@@ -50,22 +50,22 @@ def test_the_teacher_reads_what_it_knows_and_else_the_translation(materials) -> 
         return torch.tensor([[float(len(text)), 1.0] for text in texts])
 
     def objective(**more: object) -> Distillation:
-        made = Distillation(DistillationConfig(batch_size=8, **more), materials)
-        made.teacher, made.mean_E, made.turn_ED = teacher, torch.zeros(2), torch.eye(2, 32)
+        made = Distillation(DistillationConfig(batch_size=8, **more), training_data)
+        made.teacher, made.mean_E, made.projection_ED = teacher, torch.zeros(2), torch.eye(2, 32)
         made.batch(0)
         return made
 
     objective(teacher_languages=["en"])
     assert set(read.pop()) <= {"The cat sleeps on the warm bed.", "A dog barks."}
     objective(teacher_languages=["en", "de"], temperature=0)
-    assert set(read.pop()) == set(materials.sentences("en")) | set(materials.sentences("de"))
+    assert set(read.pop()) == set(training_data.sentences("en")) | set(training_data.sentences("de"))
     words = objective(texts="words")
-    assert words.codes == ["de"] and set(read.pop()) <= set(materials.dictionary("de")[1])
-    assert words.whole(0)["same"].diagonal().all() and not words.whole(0)["same"].all()
+    assert words.codes == ["de"] and set(read.pop()) <= set(training_data.dictionary("de")[1])
+    assert words.global_context(0)["same"].diagonal().all() and not words.global_context(0)["same"].all()
 
 
-def test_an_encoder_learns_from_another(materials, tiny_encoder: str) -> None:
-    objective = Distillation(DistillationConfig(teacher=tiny_encoder, batch_size=8, temperature=0), materials)
+def test_an_encoder_learns_from_another(training_data, tiny_encoder: str) -> None:
+    objective = Distillation(DistillationConfig(teacher=tiny_encoder, batch_size=8, temperature=0), training_data)
     objective.start(CPU)
     model = load_masked_lm(tiny_encoder)
     for parameter in model.parameters():
@@ -73,8 +73,8 @@ def test_an_encoder_learns_from_another(materials, tiny_encoder: str) -> None:
     optimizer = torch.optim.Adam(model.parameters(), 3e-3)
 
     def loss(step: int) -> torch.Tensor:
-        batch, whole = objective.batch(step), objective.whole(step)
-        return objective.whole_terms(objective.vectors(model, batch), whole).mean()
+        batch, global_context = objective.batch(step), objective.global_context(step)
+        return objective.global_terms(objective.vectors(model, batch), global_context).mean()
 
     before = loss(0).item()
     for step in range(30):

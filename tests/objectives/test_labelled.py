@@ -53,9 +53,9 @@ def test_what_a_step_draws_depends_on_the_seed_and_the_step_alone(tokenizer: Any
     later = second.examples(17)
     assert [first.examples(step) for step in range(20)][17] == later
     assert objective(tokenizer, {"en": 40}, seed=2).examples(17) != later
-    whole = first.batch(3)["labels"]
+    global_context = first.batch(3)["labels"]
     parts = torch.cat([first.batch(3, part, 2)["labels"] for part in range(2)])
-    assert torch.equal(whole, parts)
+    assert torch.equal(global_context, parts)
 
 
 def test_a_batch_larger_than_all_examples(tokenizer: Any) -> None:
@@ -70,7 +70,7 @@ def test_padding_and_languages_of_terms(tokenizer: Any) -> None:
     }
     some = LabelledObjective(made, word_head, tokenizer, 2, seed=1)
     assert some.codes == ["en", "de"], "what has no label at all is left out"
-    batch = some.make([("en", 0), ("de", 0)], some.generator(0))
+    batch = some.collate([("en", 0), ("de", 0)], some.generator(0))
     assert batch["input_ids"].tolist() == [[7, 8, 9], [7, tokenizer.pad_token_id, tokenizer.pad_token_id]]
     assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 0, 0]]
     assert batch["labels"].tolist() == [[NO_LABEL, 1, 0], [2, NO_LABEL, NO_LABEL]]
@@ -111,7 +111,7 @@ def test_the_loss_is_that_of_transformers(tiny_encoder: str, tokenizer: Any, kin
     batch = some.batch(0)
     wanted = batch["labels"][:, 0] if kind == "classification" else batch["labels"]
     theirs = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], labels=wanted).loss
-    assert some.terms(model, batch).mean().item() == pytest.approx(theirs.item(), rel=1e-5)
+    assert some.loss_terms(model, batch).mean().item() == pytest.approx(theirs.item(), rel=1e-5)
 
 
 def test_predictions_do_not_depend_on_the_batch(tiny_encoder: str, tokenizer: Any) -> None:

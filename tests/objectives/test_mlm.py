@@ -52,14 +52,14 @@ def test_language_shares() -> None:
     assert np.allclose(language_shares([9, 1], 0.0), [0.5, 0.5])
 
 
-def test_whole_words_are_hidden_or_shown(materials) -> None:
-    objective = Mlm(MlmConfig(batch_size=60, mask=0.3, whole_words=True), materials)
+def test_whole_words_are_hidden_or_shown(training_data) -> None:
+    objective = Mlm(MlmConfig(batch_size=60, mask=0.3, whole_words=True), training_data)
     batch = objective.batch(step=0)
     hidden = batch["labels"] != -100
     original = torch.where(hidden, batch["labels"], batch["ids"])
     pieces = 0
     for row, chosen, mask in zip(original, hidden, batch["mask"], strict=True):
-        tokens = materials.tokenizer.convert_ids_to_tokens(row[: int(mask.sum())].tolist())
+        tokens = training_data.tokenizer.convert_ids_to_tokens(row[: int(mask.sum())].tolist())
         starts = [i for i, token in enumerate(tokens) if token.startswith("▁")] + [len(tokens) - 1]
         for start, end in pairwise(starts):
             assert chosen[start:end].all() or not chosen[start:end].any()

@@ -160,18 +160,18 @@ def test_padding_changes_neither_value_nor_gradient(p: int, padding: float) -> N
 @pytest.mark.parametrize("p", [1, 2])
 def test_a_pair_is_the_same_alone_and_in_any_batch(p: int, monkeypatch: pytest.MonkeyPatch) -> None:
     x, x_mask, y, y_mask = ragged(8, 12, 5)
-    whole, gradients = with_gradients(lambda a, b: sinkhorn_divergence(a, x_mask, b, y_mask, p=p), x, y)
+    global_context, gradients = with_gradients(lambda a, b: sinkhorn_divergence(a, x_mask, b, y_mask, p=p), x, y)
     for cells in ("GROUP_CELLS", "CELLS"):  # every length a group of its own, then every pair
         with monkeypatch.context() as patch:
             patch.setattr(sinkhorn, cells, 1)
             cut, other = with_gradients(lambda a, b: sinkhorn_divergence(a, x_mask, b, y_mask, p=p), x, y)
-        assert torch.allclose(whole, cut, rtol=1e-5, atol=1e-5)
+        assert torch.allclose(global_context, cut, rtol=1e-5, atol=1e-5)
         assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(gradients, other, strict=True))
     alone = [
         sinkhorn_divergence(x[i, m].unsqueeze(0), m[m].unsqueeze(0), y[i, n].unsqueeze(0), n[n].unsqueeze(0), p=p)
         for i, (m, n) in enumerate(zip(x_mask, y_mask, strict=True))
     ]
-    assert torch.allclose(whole, torch.cat(alone), rtol=1e-5, atol=1e-5)
+    assert torch.allclose(global_context, torch.cat(alone), rtol=1e-5, atol=1e-5)
 
 
 @settings(max_examples=30)

@@ -55,25 +55,26 @@ def test_constant_vectors_do_not_break_it() -> None:
 def test_terms_average_to_the_total_correlation_with_its_gradient() -> None:
     torch.manual_seed(0)
     x, y = torch.randn(40, 6).double().requires_grad_(), torch.randn(40, 4).double()
-    total, terms = canonical_correlations(x, y, 0.1).sum(), correlation_terms(x, y, 0.1)
-    assert terms.shape == (40,) and torch.allclose(terms.mean(), total)
-    expected, found = (torch.autograd.grad(value, x)[0] for value in (total, terms.mean()))
+    total, loss_terms = canonical_correlations(x, y, 0.1).sum(), correlation_terms(x, y, 0.1)
+    assert loss_terms.shape == (40,) and torch.allclose(loss_terms.mean(), total)
+    expected, found = (torch.autograd.grad(value, x)[0] for value in (total, loss_terms.mean()))
     assert torch.allclose(found, expected, atol=1e-10)
 
 
-def test_words_meet_their_own_vectors(materials, tiny_encoder: str) -> None:
+def test_words_meet_their_own_vectors(training_data, tiny_encoder: str) -> None:
     """The loss of a step is that of all its words in one view against their static vectors, of any width."""
-    materials.width = 5
-    objective = StaticDcca(StaticDccaConfig(batch_size=40), materials)
+    training_data.width = 5
+    objective = StaticDcca(StaticDccaConfig(batch_size=40), training_data)
     model = load_masked_lm(tiny_encoder).eval()
     parts = [objective.vectors(model, objective.batch(2, part, 4)) for part in range(4)]
-    loss = objective.whole_terms(torch.cat(parts), objective.whole(2)).mean()
+    loss = objective.global_terms(torch.cat(parts), objective.global_context(2)).mean()
     words, static = zip(
-        *((materials.vectors(c)[0][i], materials.vectors(c)[1][i]) for c, i in objective.examples(2)), strict=True
+        *((training_data.vectors(c)[0][i], training_data.vectors(c)[1][i]) for c, i in objective.examples(2)),
+        strict=True,
     )
     alone = []
     for word in words:
-        encoded = materials.tokenizer(word, return_tensors="pt")
+        encoded = training_data.tokenizer(word, return_tensors="pt")
         alone.append(model.base_model(**encoded).last_hidden_state[0, 1:-1].mean(0))
     expected = -canonical_correlations(torch.stack(alone), torch.stack(static), 0.1).sum()
     assert abs(loss.item() - expected.item()) < 5e-5

@@ -6,9 +6,9 @@ from babelray.errors import TrainingError
 from babelray.objectives.static_mse import StaticMse, StaticMseConfig
 
 
-def test_it_is_the_mean_square_over_words_that_are_encoded_one_by_one(materials, tiny_encoder: str) -> None:
+def test_it_is_the_mean_square_over_words_that_are_encoded_one_by_one(training_data, tiny_encoder: str) -> None:
     """Padding, special tokens and the other words of a batch leave no trace."""
-    objective = StaticMse(StaticMseConfig(batch_size=6), materials)
+    objective = StaticMse(StaticMseConfig(batch_size=6), training_data)
     model = load_masked_lm(tiny_encoder).eval()
     batch = objective.batch(step=3)
     squares = []
@@ -16,18 +16,18 @@ def test_it_is_the_mean_square_over_words_that_are_encoded_one_by_one(materials,
         length = int(mask.sum())
         hidden = model.base_model(input_ids=ids[None, :length], attention_mask=mask[None, :length]).last_hidden_state[0]
         squares.append((hidden[pooled[:length]].mean(0) - static).square().mean())
-    loss = objective.terms(model, batch).mean()
+    loss = objective.loss_terms(model, batch).mean()
     assert loss.item() == pytest.approx(torch.stack(squares).mean().item(), rel=1e-5)
     loss.backward()
     assert model.base_model.embeddings.word_embeddings.weight.grad.abs().sum() > 0
 
 
-def test_words_come_with_their_own_vectors(materials) -> None:
-    batch = StaticMse(StaticMseConfig(batch_size=64), materials).batch(step=0)
+def test_words_come_with_their_own_vectors(training_data) -> None:
+    batch = StaticMse(StaticMseConfig(batch_size=64), training_data).batch(step=0)
     expected = {
-        tuple(materials.tokenizer(word)["input_ids"]): vector
+        tuple(training_data.tokenizer(word)["input_ids"]): vector
         for code in ("en", "de")
-        for word, vector in zip(*materials.vectors(code), strict=True)
+        for word, vector in zip(*training_data.vectors(code), strict=True)
     }
     seen = set()
     for ids, mask, static in zip(batch["ids"], batch["mask"], batch["static"], strict=True):
@@ -37,8 +37,8 @@ def test_words_come_with_their_own_vectors(materials) -> None:
     assert seen == set(expected)
 
 
-def test_vectors_of_another_width_are_refused(materials, tiny_encoder: str) -> None:
-    materials.width = 16
-    objective = StaticMse(StaticMseConfig(batch_size=2), materials)
+def test_vectors_of_another_width_are_refused(training_data, tiny_encoder: str) -> None:
+    training_data.width = 16
+    objective = StaticMse(StaticMseConfig(batch_size=2), training_data)
     with pytest.raises(TrainingError, match="32 wide, the static vectors are 16"):
-        objective.terms(load_masked_lm(tiny_encoder), objective.batch(step=0))
+        objective.loss_terms(load_masked_lm(tiny_encoder), objective.batch(step=0))

@@ -5,29 +5,29 @@ import torch
 from pydantic import ValidationError
 
 from babelray.errors import RecipeError
-from babelray.recipe import configure, load_run
-from babelray.simulation.config import SimulateConfig, Simulation
-from babelray.simulation.density import MOST, REACH, SIDE, DensityWorld, precision, rotations
+from babelray.recipe.load import configure, load_run
+from babelray.recipe.simulation import SimulateConfig, Simulation
+from babelray.simulation.density import LARGEST_ANGLE, REACH, SIDE, DensityWorld, precision, rotations
 from conftest import ROOT
 
 
 def test_words_are_clouds_of_occurrences_at_their_places() -> None:
     world = DensityWorld.make(words=20, seed=3)
-    assert world.place_V2.shape == (20, 2) and world.place_V2.abs().max() <= SIDE
-    assert world.place_V2.std() == pytest.approx(2 * SIDE / math.sqrt(12), rel=0.25), "even within the square"
+    assert world.location_V2.shape == (20, 2) and world.location_V2.abs().max() <= SIDE
+    assert world.location_V2.std() == pytest.approx(2 * SIDE / math.sqrt(12), rel=0.25), "even within the square"
     for epsilon in (0.0, 5.0):
         text = world.text(4000, epsilon, seed=1)
-        away_VK2 = (text.source_N2 - epsilon - world.place_V2[text.word_N]).view(20, 4000, 2)
-        assert torch.allclose(away_VK2.mean(1), torch.zeros(20, 2), atol=0.08)
-        assert torch.allclose(torch.cov(away_VK2.flatten(0, 1).T), torch.eye(2), atol=0.02)
+        offset_VK2 = (text.source_N2 - epsilon - world.location_V2[text.word_N]).view(20, 4000, 2)
+        assert torch.allclose(offset_VK2.mean(1), torch.zeros(20, 2), atol=0.08)
+        assert torch.allclose(torch.cov(offset_VK2.flatten(0, 1).T), torch.eye(2), atol=0.02)
 
 
 def test_same_seed_same_world() -> None:
     first, again, other = (DensityWorld.make(20, 5, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(first.text(3, 0.0, 1).target_N2, again.text(3, 0.0, 1).target_N2)
-    assert not torch.equal(first.place_V2, other.place_V2)
+    assert not torch.equal(first.location_V2, other.location_V2)
     more = DensityWorld.make(20, 8, seed=1)
-    assert torch.equal(more.place_V2, first.place_V2) and torch.equal(more.centre_W2[:4], first.centre_W2)
+    assert torch.equal(more.location_V2, first.location_V2) and torch.equal(more.centre_W2[:4], first.centre_W2)
 
 
 def test_isomorphic_languages_differ_by_a_rotation() -> None:
@@ -54,15 +54,15 @@ def test_others_are_not_linear_but_one_to_one_and_keep_areas() -> None:
 
 def test_a_whirl_turns_its_centre_and_leaves_what_is_far() -> None:
     eye_22 = torch.eye(2)
-    whirl = DensityWorld(torch.zeros(1, 2), eye_22, torch.tensor([[1.0, 2]]), torch.tensor([MOST]))
+    whirl = DensityWorld(torch.zeros(1, 2), eye_22, torch.tensor([[1.0, 2]]), torch.tensor([LARGEST_ANGLE]))
     centre_12 = torch.tensor([[1.0, 2]])
     near_22, far_12 = centre_12 + 1e-3 * eye_22, centre_12 + torch.tensor([[8 * REACH, 0]])
     turned_22 = (whirl.translate(near_22) - centre_12) / 1e-3
-    assert torch.allclose(turned_22, rotations(torch.tensor([MOST]))[0], atol=1e-2)
+    assert torch.allclose(turned_22, rotations(torch.tensor([LARGEST_ANGLE]))[0], atol=1e-2)
     assert torch.allclose(whirl.translate(far_12), far_12, atol=1e-5)
     ring_12 = centre_12 + torch.tensor([[0, REACH]])
     assert (whirl.translate(ring_12) - centre_12).norm() == pytest.approx(REACH, abs=1e-5)
-    angle = MOST * math.exp(-0.5)
+    angle = LARGEST_ANGLE * math.exp(-0.5)
     expected_12 = centre_12 + REACH * torch.tensor([[-math.sin(angle), math.cos(angle)]])
     assert torch.allclose(whirl.translate(ring_12), expected_12, atol=1e-5)
 
@@ -74,7 +74,7 @@ def test_precision_of_occurrences_and_of_words() -> None:
     assert precision(target_42.flip(0), target_42, word_4) == {"p1": 0.0, "word_p1": 0.0}
 
 
-METHODS = {"methods": {"rotation": {}}}
+METHODS = {"methods": {"rotation": {"mapping": "procrustes"}}}
 
 
 def test_the_shipped_recipe() -> None:
@@ -90,19 +90,21 @@ def test_the_shipped_recipe() -> None:
         ("t=[0]", "at least 1"),
         ("occurrences=[]", "occurrences"),
         ("methods={}", "methods"),
-        ("methods.a b={}", "needs a name"),
+        ("methods.a b={mapping: muse}", "needs a name"),
         ("methods.rotation.t=[3]", "among those of the simulation"),
-        ("methods.rotation.metod=muse", "did you mean 'method'"),
+        ("methods.rotation.maping=muse", "did you mean 'mapping'"),
+        ("methods.rotation.mapping={metod: muse}", "method: this key is required; known: fcnn"),
+        ("methods.rotation.mapping={method: muse, epoch: 1}", "did you mean 'epochs'"),
         ("epsilonn=[1]", "did you mean 'epsilon'"),
     ],
 )
 def test_what_cannot_be_simulated(override: str, message: str) -> None:
     with pytest.raises(RecipeError, match=message):
-        configure(SimulateConfig, {"methods": {"rotation": {}}}, [override])
+        configure(SimulateConfig, {"methods": {"rotation": {"mapping": "procrustes"}}}, [override])
 
 
 def test_lengths_count_unless_a_method_says_otherwise() -> None:
     config = SimulateConfig.model_validate(METHODS)
-    assert config.methods["rotation"].normalise == "none"
-    with pytest.raises(ValidationError):
-        SimulateConfig.model_validate({"methods": {"vecmap": {"method": "vecmap"}}})
+    assert config.methods["rotation"].mapping.normalise == "none"
+    with pytest.raises(ValidationError, match="vecmap needs normalise: unit"):
+        SimulateConfig.model_validate({"methods": {"vecmap": {"mapping": "vecmap"}}})

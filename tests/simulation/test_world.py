@@ -10,7 +10,7 @@ from babelray.simulation.world import World, neighbour_precision
 def test_the_world_is_as_it_says() -> None:
     world = World.make(classes=6, each=4, seed=1)
     assert len(set(world.words[0]) | set(world.words[1])) == 48, "no word is in both languages"
-    assert np.allclose(world.company_CC.sum(1), 1)
+    assert np.allclose(world.cooccurrence_CC.sum(1), 1)
     assert world.sentences(0, 5, seed=3) == World.make(6, 4, seed=1).sentences(0, 5, seed=3)
     for language in (0, 1):
         found = world.sentences(language, 400, seed=2)

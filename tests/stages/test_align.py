@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 import torch
 
+from babelray.cluster.tasks import Task
 from babelray.lexicon.pairs import Pair, read_induced, write_pairs
-from babelray.mapping.config import AlignConfig
 from babelray.mapping.fitted import load_mapping
 from babelray.mapping.linear import LinearMapping
+from babelray.pipeline.stage import Job
+from babelray.pipeline.summary import Table
+from babelray.recipe.align import AlignConfig
 from babelray.stages import align
 from babelray.stages.align import AlignStage, Settings
-from babelray.stages.stage import Job
-from babelray.storage import Place
-from babelray.tasks import Task
+from babelray.storage import Location
 from babelray.vectors.formats import write_vectors
 from babelray.vectors.retrieval import nearest
 from babelray.vectors.word_vectors import WordVectors
@@ -55,7 +56,7 @@ class Inline:
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     inline = Inline()
     monkeypatch.setattr(align, "run_tasks", inline)
-    extract, corpus = Place.parse(tmp_path / "extract"), Place.parse(tmp_path / "corpus")
+    extract, corpus = Location.parse(tmp_path / "extract"), Location.parse(tmp_path / "corpus")
     for code, noise in LANGUAGES.items():
         vectors(code, noise).save(extract / "vectors" / code)
         if code != "en":
@@ -64,42 +65,42 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     (extract / "statistics.json").write_json({code: {"vectors": WORDS} for code in LANGUAGES})
     files = {f"vectors/{code}/vectors.safetensors": {"bytes": 4 * WORDS * 20} for code in LANGUAGES}
     inputs: Any = {
-        "extract": SimpleNamespace(place=extract, manifest={"files": files}),
-        "corpus": SimpleNamespace(place=corpus, manifest={}),
+        "extract": SimpleNamespace(location=extract, manifest={"files": files}),
+        "corpus": SimpleNamespace(location=corpus, manifest={}),
     }
-    said: list[str] = []
+    messages: list[str] = []
 
-    def run(out: str = "out", **config: Any) -> tuple[Place, dict[str, Any]]:
+    def run(out: str = "out", **config: Any) -> tuple[Location, dict[str, Any]]:
         settings = Settings(languages=list(LANGUAGES), hub="en", seed=1, align=AlignConfig(**config))
-        place = Place.parse(tmp_path / out)
-        job = Job(settings, inputs, place, SimpleNamespace(), lambda values, step: None, said.append)  # type: ignore[arg-type]
-        return place, AlignStage().run(job)["by_language"]
+        location = Location.parse(tmp_path / out)
+        job = Job(settings, inputs, location, SimpleNamespace(), lambda values, step: None, messages.append)  # type: ignore[arg-type]
+        return location, AlignStage().run(job)["by_language"]
 
-    return SimpleNamespace(run=run, said=said, inline=inline, extract=extract, folder=tmp_path)
+    return SimpleNamespace(run=run, messages=messages, inline=inline, extract=extract, folder=tmp_path)
 
 
-def precision(out: Place, code: str) -> float:
+def precision(out: Location, code: str) -> float:
     """The share of words that come to lie nearest to their own concept in the hub."""
     source, hub = (WordVectors.load(out / "vectors" / language).matrix for language in (code, "en"))
     return (nearest(source, hub, csls=10)[1][:, 0] == torch.arange(WORDS)).float().mean().item()
 
 
-SMALL = {"patience": 5, "start_words": WORDS}
+SMALL = {"method": "vecmap", "patience": 5, "start_words": WORDS}
 
 
 @pytest.mark.parametrize(
     "config",
     [
         {},
-        {"method": "vecmap", "vecmap": {"self_learning": False}},
-        {"method": "rcsls"},
-        {"method": "least-squares"},
-        {"method": "muse"},
-        {"method": "vecmap", "dictionary": "none", "vecmap": SMALL},
-        {"dictionary": "induced", "vecmap": SMALL},
+        {"mapping": {"method": "vecmap", "self_learning": False}},
+        {"mapping": "rcsls"},
+        {"mapping": "least-squares"},
+        {"mapping": "muse"},
+        {"mapping": SMALL, "dictionary": "none"},
+        {"dictionary": "induced", "induced_by": SMALL},
         {"joint": 3},
         {"through": {"af": "nl"}},
-        {"method": "real-nvp", "real_nvp": {"start": "rotation", "hidden": 8, "epochs": 2}, "select": False},
+        {"mapping": {"method": "real-nvp", "start": "rotation", "hidden": 8, "epochs": 2}, "select": False},
     ],
     ids=str,
 )
@@ -113,7 +114,7 @@ def test_every_language_comes_to_lie_on_the_hub(stage: SimpleNamespace, config: 
         assert torch.equal(mapping.transform(own.matrix), WordVectors.load(out / "vectors" / code).matrix)
 
 
-def test_the_dictionary_that_it_leaves_is_right_and_sorted(stage: SimpleNamespace) -> None:
+def test_the_induced_dictionary_is_right_and_sorted(stage: SimpleNamespace) -> None:
     out, outcomes = stage.run()
     file = out / "dictionary" / "de-en.tsv"
     pairs = read_induced(file)
@@ -129,15 +130,15 @@ def test_the_dictionary_that_it_leaves_is_right_and_sorted(stage: SimpleNamespac
 def test_dictionaries_from_other_vectors(stage: SimpleNamespace) -> None:
     """The run's own vectors of German are noise; others, with the same words, still give its dictionary."""
     for code in LANGUAGES:
-        write_vectors(vectors(code, 0.1, seed=5), Place.parse(stage.folder / f"{code}.vec"))
+        write_vectors(vectors(code, 0.1, seed=5), Location.parse(stage.folder / f"{code}.vec"))
     template = str(stage.folder / "{lang}.vec")
-    out, outcomes = stage.run(dictionary="induced", induced_from=template, vecmap=SMALL)
+    out, outcomes = stage.run(dictionary="induced", induced_from=template, induced_by=SMALL)
     assert outcomes["de"]["pairs"] > 0.9 * WORDS
     assert precision(out, "de") > 0.9
     settings = Settings(
         languages=["en", "de"], hub="en", seed=1, align=AlignConfig(dictionary="induced", induced_from=template)
     )
-    assert [place.name for place in AlignStage().sources(settings)] == ["en.vec", "de.vec"]
+    assert [location.name for location in AlignStage().sources(settings)] == ["en.vec", "de.vec"]
 
 
 def test_words_that_are_spelt_alike(stage: SimpleNamespace) -> None:
@@ -150,21 +151,21 @@ def test_words_that_are_spelt_alike(stage: SimpleNamespace) -> None:
     assert precision(out, "de") > 0.9
 
 
-def test_a_mapping_that_collapsed_is_told(stage: SimpleNamespace) -> None:
+def test_a_mapping_that_collapsed_is_reported(stage: SimpleNamespace) -> None:
     noise = torch.randn(WORDS, 20, generator=torch.Generator().manual_seed(3))
     vectors("de", 0.3).with_matrix(noise).save(stage.extract / "vectors" / "de")
-    _, outcomes = stage.run(method="vecmap", dictionary="none", vecmap=SMALL)
+    _, outcomes = stage.run(mapping=SMALL, dictionary="none")
     assert outcomes["de"]["collapsed"] and not outcomes["nl"]["collapsed"]
     assert "from a random start" in outcomes["de"]["health"]
-    assert any("collapsed in: de. Give a dictionary" in line for line in stage.said)
+    assert any("collapsed in: de. Give a dictionary" in line for line in stage.messages)
 
 
 def test_a_language_without_pairs_keeps_its_own_space(stage: SimpleNamespace) -> None:
-    write_pairs(Place.parse(stage.folder / "corpus" / "dictionary" / "de-en"), [Pair("de1", "en1", "train")])
+    write_pairs(Location.parse(stage.folder / "corpus" / "dictionary" / "de-en"), [Pair("de1", "en1", "train")])
     out, outcomes = stage.run()
     assert not outcomes["de"]["mapped"] and outcomes["nl"]["mapped"]
     assert torch.equal(LinearMapping.load(out / "mappings" / "de").matrix_DE, torch.eye(20))
-    assert any("left as extracted" in line and line.endswith("de") for line in stage.said)
+    assert any("left as extracted" in line and line.endswith("de") for line in stage.messages)
 
 
 def test_joint_refinement_helps_where_the_hub_is_noisy(stage: SimpleNamespace) -> None:
@@ -172,7 +173,7 @@ def test_joint_refinement_helps_where_the_hub_is_noisy(stage: SimpleNamespace) -
     pairwise, _ = stage.run(select=False)
     joint, _ = stage.run("joint", joint=10, select=False)
 
-    def between(out: Place) -> float:
+    def between(out: Location) -> float:
         german, dutch = (WordVectors.load(out / "vectors" / code).matrix for code in ("de", "nl"))
         return (german - dutch).square().sum(1).mean().item()
 
@@ -213,7 +214,7 @@ def test_memory_grows_with_the_words_that_are_looked_at() -> None:
     files = {f"vectors/{code}/vectors.safetensors": {"bytes": 10**8} for code in ("de", "en")}
     many, few = {"de": 50_000, "en": 50_000}, {"de": 500, "en": 50_000}
     small, large = (
-        align._memory(AlignConfig(method="vecmap", vecmap={"cutoff": cutoff}), many, files, "en", "de")
+        align._memory(AlignConfig(mapping={"method": "vecmap", "cutoff": cutoff}), many, files, "en", "de")
         for cutoff in (20_000, 40_000)
     )
     assert 2 * 10**9 < small < 4 * 10**9 and large > small + 5 * 10**9
@@ -231,9 +232,22 @@ def test_only_the_first_entries_are_learned_from(stage: SimpleNamespace) -> None
     limited, outcomes = stage.run("limited", limit=40, through={"af": "nl"})
     assert outcomes["de"]["pairs"] == outcomes["af"]["pairs"] == 40
     first = [Pair(f"de{i}", f"en{i}", "train") for i in range(2, WORDS, 4)]
-    write_pairs(Place.parse(stage.folder / "corpus" / "dictionary" / "de-en"), first[:40])
+    write_pairs(Location.parse(stage.folder / "corpus" / "dictionary" / "de-en"), first[:40])
     short, _ = stage.run("short")
     mappings = [LinearMapping.load(out / "mappings" / "de").matrix_DE for out in (limited, short)]
     assert torch.equal(*mappings)
     with pytest.raises(ValueError, match="limit is for dictionary: train"):
         AlignConfig(dictionary="identical", limit=40)
+
+
+def test_the_summary_has_a_row_for_each_language_and_the_mean(stage: SimpleNamespace) -> None:
+    _, outcomes = stage.run()
+    settings = Settings(languages=list(LANGUAGES), hub="en", seed=1, names={"de": "German"}, align=AlignConfig())
+    artifact: Any = SimpleNamespace(metrics={"by_language": outcomes | {"af": outcomes["af"] | {"collapsed": True}}})
+    (table,) = AlignStage().summary(artifact, settings).tables
+    assert isinstance(table, Table) and table.mean and table.title == "mapped to en"
+    german, dutch, afrikaans, mean = table.rows
+    assert german[:3] == ["de", "German", "100 pairs"] and german[4:6] == ["yes", 100]
+    assert german[-1] == (outcomes["de"]["bli_raw"]["p1"], outcomes["de"]["bli"]["p1"])
+    assert dutch[1] == "nl" and afrikaans[4] == "collapsed" and mean[1] == "mean"
+    assert all(len(row) == len(table.columns) for row in table.rows)

@@ -1,99 +1,131 @@
-"""What the evaluate stage measures of static vectors, on vectors whose answers are known."""
+"""The evaluate stage: which benchmarks it scores, what it writes, and what it does not do twice."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-import torch
 
 from babelray.errors import DataError
-from babelray.evaluation.config import EvaluateConfig
-from babelray.evaluation.word_similarity import WordSimilaritySource
-from babelray.lexicon.pairs import Pair, write_pairs
-from babelray.stages.evaluate import (
-    EvaluateStage,
-    EvaluationSettings,
-    _matrix_row,
-    _vector_scores,
-    averages,
-    between_all,
-    judge,
-)
-from babelray.storage import Place
-from babelray.vectors.word_vectors import WordVectors
+from babelray.pipeline.stage import Job
+from babelray.recipe.evaluate import EvaluateConfig
+from babelray.stages import evaluate
+from babelray.stages.evaluate import EvaluateStage, EvaluationSettings, score_benchmark
+from babelray.storage import Location
+from babelray.storage.artifact import Artifact
+from babelray.storage.results import read_results
+from support.toy_benchmark import toy_benchmark
+
+
+def settings(*benchmarks: Any, **config: Any) -> EvaluationSettings:
+    chosen = EvaluateConfig(benchmarks=list(benchmarks), **config).completed()
+    names = {"en": "English", "de": "German", "nl": "Dutch"}
+    return EvaluationSettings(names=names, languages=list(names), hub="en", seed=1, benchmarks=chosen)
+
+
+def run_here(tasks: Any, progress: Any, unit: str) -> dict[str, Any]:
+    """Tasks of the cluster, one after the other in this process."""
+    return {task.name: task.function(*task.arguments) for task in tasks}
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> tuple[Place, Place]:
-    """Vectors of three languages, all right but for one Dutch word, and test pairs with the hub."""
-    vectors, corpus = Place.parse(tmp_path / "vectors"), Place.parse(tmp_path / "corpus")
-    for code in ("en", "de", "nl"):
-        matrix = torch.eye(6) if code != "nl" else torch.eye(6)[[1, 0, 2, 3, 4, 5]]
-        WordVectors([f"{code}{i}" for i in range(6)], matrix, [1] * 6).save(vectors / "vectors" / code)
-        if code != "en":
-            write_pairs(corpus / "dictionary" / f"{code}-en", [Pair(f"{code}{i}", f"en{i}", "test") for i in range(4)])
-    return vectors, corpus
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A function that runs the stage without a cluster; returns its metrics and the artifact's location."""
+    monkeypatch.setattr(evaluate, "run_tasks", run_here)
+    inputs = {name: Artifact(Location.parse(tmp_path / name), {}) for name in EvaluateStage.needs}
+    messages: list[str] = []
+
+    def run(chosen: EvaluationSettings) -> tuple[dict[str, Any], Location]:
+        out = Location.parse(tmp_path / "out")
+        progress = SimpleNamespace(update=lambda *about: None)
+        return EvaluateStage().run(Job(chosen, inputs, out, progress, lambda *about: None, messages.append)), out
+
+    run.messages = messages  # type: ignore[attr-defined]
+    return run
 
 
-def settings(**config: object) -> EvaluationSettings:
-    return EvaluationSettings(languages=["en", "de", "nl"], hub="en", evaluate=EvaluateConfig(**config))
+def test_every_benchmark_is_scored_before_and_after(job: Any) -> None:
+    with toy_benchmark():
+        metrics, out = job(settings("toy", {"benchmark": "toy", "name": "again", "bonus": 0.25}))
+        assert metrics == {"toy/before": 0.5, "toy/after": 0.75, "again/before": 0.75, "again/after": 1.0}
+        results = read_results(out)
+    assert list(results) == ["toy", "again"] and list(results["toy"].scores) == ["before", "after"]
+    assert results["again"].title == "A toy: again" and results["again"].meta["settings"]["bonus"] == 0.25
+    assert set(results["toy"].p) == {"", "de", "nl"}
+    assert (out / "predictions/toy-before.json").read_json()["de"] == {"example_scores": [1, 0, 1, 0]}
 
 
-def test_all_pairs_of_languages(places: tuple[Place, Place]) -> None:
-    rows = {code: _matrix_row(settings(bli="matrix"), code, *places) for code in ("en", "de", "nl")}
-    assert rows == {
-        "en": {"de": 1.0, "nl": 0.5},
-        "de": {"en": 1.0, "nl": 0.5},
-        "nl": {"en": 0.5, "de": 0.5},
-    }
+def test_a_summary_has_headline_benchmarks_by_language_and_the_means_of_others(job: Any) -> None:
+    with toy_benchmark() as toy:
+        _, out = job(settings("toy"))
+        summary = EvaluateStage().summary(Artifact(out, {}), settings("toy"))
+        assert summary.tables[0].rows == [["toy", "toys found, %", "2", "50.0", "75.0", "1.000"]]
+        toy.headline = True
+        (out / "results").delete()
+        _, out = job(settings("toy"))
+        table = EvaluateStage().summary(Artifact(out, {}), settings("toy")).tables[0]
+        assert [column.title for column in table.columns] == ["", "language", "toy"] and table.mean
+        assert table.rows == [["de", "German", (0.5, 0.75)], ["nl", "Dutch", (0.5, 0.75)], ["", "mean", (0.5, 0.75)]]
 
 
-def test_word_similarity_within_and_across_languages(places: tuple[Place, Place], tmp_path: Path) -> None:
-    (tmp_path / "de.txt").write_text("de0\tde0\t4\nde0\tde1\t1\nde2\tde2\t4\n")
-    (tmp_path / "de-nl.txt").write_text("de0\tnl1\t3\nde0\tnl0\t1\nde2\tnl3\t1\n")
-    config = settings(
-        word_similarity=[{"path": str(tmp_path / "{lang}.txt")}, {"path": str(tmp_path / "{first}-{second}.txt")}]
-    )
-    scores = _vector_scores(config, ["de", "nl"], *places)
-    assert set(scores["similarity"]) == {"de", "de-nl"}
-    assert scores["similarity"]["de"]["harmonic"] == pytest.approx(1.0)
-    assert scores["similarity"]["de-nl"]["spearman"] == pytest.approx(1.0)
-    assert scores["bli"]["nl"]["p1"] == 0.5 and scores["bli"]["nl"]["nn"]["p1"] == 0.5
-    assert averages({"similarity": {"after": scores["similarity"]}})["similarity/after"] == pytest.approx(1.0)
-    assert {place.name for place in EvaluateStage().sources(config)} == {"de.txt", "de-nl.txt"}
+def test_parts_are_joined(job: Any) -> None:
+    with toy_benchmark(parts=["de", "nl"]):
+        metrics, out = job(settings("toy"))
+    assert metrics["toy/after"] == 0.75
+    assert read_results(out)["toy"].figures["after"] == {"matrix": {"de": {"en": 0.75}, "nl": {"en": 0.75}}}
 
 
-def test_ratings_that_no_language_has(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no language has a file"):
-        WordSimilaritySource(path=str(tmp_path / "{lang}.csv")).files(["en", "de"])
+def test_parts_that_were_scored_are_not_scored_again(job: Any) -> None:
+    with toy_benchmark(parts=["de", "nl"]) as toy:
+        metrics, out = job(settings("toy"))
+        for folder in ("results", "predictions"):  # as if it had been killed before the last part
+            (out / folder).delete()
+        toy.fails = True
+        assert job(settings("toy"))[0] == metrics
+        assert read_results(out)["toy"].p.keys() == {"", "de", "nl"}
 
 
-def test_retrieval_between_languages_by_what_they_translate() -> None:
-    """German and Dutch share ten sentences, Swahili only one with them."""
-    matrix = torch.eye(12)
-    aligned = {
-        "de": {str(i): matrix[i] for i in range(11)},
-        "nl": {str(i): matrix[i if i > 1 else 1 - i] for i in range(10)},
-        "sw": {"0": matrix[0]},
-    }
-    found = between_all(aligned)
-    assert found == {"de": {"nl": pytest.approx(0.8)}, "nl": {"de": pytest.approx(0.8)}, "sw": {}}
-    assert between_all({"de": aligned["de"], "sw": aligned["sw"]}) == {}
+def test_a_benchmark_that_was_scored_is_not_scored_again(job: Any, tmp_path: Path) -> None:
+    with toy_benchmark() as toy:
+        metrics, out = job(settings("toy"))
+        toy.fails = True
+        assert job(settings("toy"))[0] == metrics
+        benchmark = settings("toy").benchmarks[0]
+        assert score_benchmark(benchmark, None, out, "before")["de"]["share"] == 0.5  # type: ignore[arg-type]
 
 
-def test_a_task_that_was_judged_is_not_judged_again(tiny_encoder: str, tmp_path: Path) -> None:
-    (tmp_path / "table.tsv").write_text("de\ten\nein Hund\ta dog\neine Katze\ta cat\n")
-    config = settings(tasks=[{"task": "tatoeba", "data": str(tmp_path / "table.tsv"), "layer": -1}])
-    (task,) = config.evaluate.tasks
-    out = Place.parse(tmp_path / "out")
-    first = judge(task, Place.parse(tiny_encoder), out, "before")
-    assert judge(task, Place.parse("/nowhere"), out, "before") == first
-    assert (out / "predictions" / "tatoeba-before.json").exists()
-
-
-def test_tasks_whose_data_are_not_there(tmp_path: Path) -> None:
-    absent = {"task": "tatoeba", "data": str(tmp_path / "nothing.tsv")}
+def test_benchmarks_whose_data_are_missing(tmp_path: Path, job: Any) -> None:
+    absent = {"benchmark": "tatoeba", "data": str(tmp_path / "nothing.tsv")}
     with pytest.raises(DataError):
-        EvaluateStage().sources(settings(tasks=[absent]))
-    assert EvaluateStage().sources(settings(tasks=[absent | {"required": False}])) == []
+        EvaluateStage().sources(settings(absent))
+    optional = settings(absent | {"required": False})
+    assert EvaluateStage().sources(optional) == []
+    job(optional)
+    assert job.messages and "left out: tatoeba, since there is nothing at" in job.messages[0]
+
+
+def test_benchmarks_that_give_no_layer_read_that_of_the_recipe() -> None:
+    chosen = settings("retrieval", {"benchmark": "words", "layer": 3}, "perplexity", layer=-1, batch_tokens=512)
+    retrieval, words, perplexity = chosen.benchmarks
+    assert (retrieval.layer, words.layer, retrieval.batch_tokens, perplexity.batch_tokens) == (-1, 3, 512, 512)
+
+
+def test_by_default_everything_is_measured_on_held_out_data() -> None:
+    benchmarks = EvaluateConfig().benchmarks
+    assert all(benchmark.held_out for benchmark in benchmarks)
+    assert {benchmark.label for benchmark in benchmarks} == {
+        "retrieval", "words", "bli", "layers", "word-map", "perplexity",
+    }  # fmt: skip
+
+
+def test_two_benchmarks_of_one_name_are_an_error() -> None:
+    with pytest.raises(ValueError, match="two benchmarks have the same name"):
+        EvaluateConfig(benchmarks=["retrieval", "retrieval"])
+
+
+def test_one_language_cannot_be_compared(job: Any) -> None:
+    alone = EvaluationSettings(languages=["en"], hub="en", seed=1, benchmarks=[])
+    with pytest.raises(DataError, match="only one language"):
+        job(alone)

@@ -11,12 +11,14 @@ import yaml
 from rich.console import Console
 
 from babelray.errors import DataError, RecipeError
-from babelray.recipe import load_run
-from babelray.simulation.config import SimulatedMethod, Simulation
+from babelray.mapping.method import MAPPING_METHODS
+from babelray.pipeline import execution as pipeline
+from babelray.recipe.load import load_run
+from babelray.recipe.simulation import Simulation
+from babelray.report.simulation import render
 from babelray.simulation.density import DensityWorld
-from babelray.stages import pipeline
-from babelray.stages.simulate import Settings, SimulateStage, Unit, fit, longer, simulate, units
-from babelray.storage import Place
+from babelray.stages.simulate import Settings, SimulateStage, Unit, fit, simulate, units
+from babelray.storage import Location
 
 GRID = {
     "words": 6,
@@ -26,9 +28,13 @@ GRID = {
     "runs": 3,
     "tested": 5,
     "methods": {
-        "rotation": {"method": "procrustes"},
-        "fcnn": {"method": "fcnn", "t": [3], "occurrences": [20], "fcnn": {"hidden": 8, "epochs": 2, "select": "last"}},
-        "normalisation": {"method": "normalisation", "occurrences": [20]},
+        "rotation": {"mapping": "procrustes"},
+        "fcnn": {
+            "mapping": {"method": "fcnn", "hidden": 8, "epochs": 2, "select": "last"},
+            "t": [3],
+            "occurrences": [20],
+        },
+        "normalisation": {"mapping": "normalisation", "occurrences": [20]},
     },
 }
 
@@ -45,29 +51,35 @@ def settings(folder: Path, **changes: object) -> Settings:
 
 def test_a_whole_simulation(local_ray: None, tmp_path: Path) -> None:
     console = Console(record=True, width=120)
-    made = pipeline.simulate(recipe(tmp_path), console)
-    rows = json.loads((made.place / "scores.json").read_text())
+    made = pipeline.run(recipe(tmp_path), console, "simulate")["simulate"]
+    rows = json.loads((made.location / "scores.json").read_text())
     assert len(rows) == (4 + 1 + 2) * 2 and all(len(row["p1"]) == len(row["word_p1"]) == 3 for row in rows)
     exact = [row for row in rows if row["method"] == "rotation" and row["t"] == 1]
     assert all(row["p1"] == [1.0] * 3 for row in exact), "isomorphic languages are one rotation apart, near and far"
     assert made.metrics["p1/t1/epsilon0/rotation"] == 1
     assert made.metrics["p1/t3/epsilon0/fcnn"] < 0.5
-    assert "| rotation | 100.0 ± 0.0 | 100.0 ± 0.0 |" in (made.place / "simulation.md").read_text()
-    assert "<svg" in (made.place / "simulation.html").read_text() and not (made.place / "work").exists()
-    assert pipeline.simulate(recipe(tmp_path), console).manifest == made.manifest
-    assert "complete, kept" in console.export_text()
+    clouds = json.loads((made.location / "clouds.json").read_text())
+    assert {row["method"] for row in clouds} == {"rotation", "fcnn", "normalisation"}
+    assert all(row["epsilon"] == 0 and len(row["cloud"][0]) == 6 * 5 for row in clouds)
+    assert not (made.location / "work").exists()
+    pages = render(made, "small", {})
+    assert "| rotation | 100.0 ± 0.0 | 100.0 ± 0.0 |" in pages["simulation.md"] and "<svg" in pages["simulation.html"]
+    tables = SimulateStage().summary(made, settings(tmp_path)).tables
+    assert ["rotation", "100.0 ± 0.0", "100.0 ± 0.0"] in [row[:3] for row in tables[0].rows] and len(tables) == 3
+    assert pipeline.run(recipe(tmp_path), console, "simulate")["simulate"].manifest == made.manifest
+    assert "complete" in console.export_text()
     with pytest.raises(RecipeError, match="--force corpus"):
-        pipeline.simulate(recipe(tmp_path), console, "corpus")
+        pipeline.run(recipe(tmp_path), console, "simulate", force="corpus")
 
 
 def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
-    unit, out = Unit("rotation", 1, 5), Place.parse(tmp_path / "out")
+    unit, out = Unit("rotation", 1, 5), Location.parse(tmp_path / "out")
     simulate(settings(tmp_path), unit, out)
     first = unit.scores(out).read_json()
     unit.scores(out).write_json("kept")
     simulate(settings(tmp_path), unit, out)
     assert unit.scores(out).read_json() == "kept"
-    simulate(settings(tmp_path), unit, again := Place.parse(tmp_path / "again"))
+    simulate(settings(tmp_path), unit, again := Location.parse(tmp_path / "again"))
     assert unit.scores(again).read_json() == first, "the same seed, the same worlds"
 
 
@@ -78,29 +90,23 @@ def test_a_method_is_tried_where_it_says(tmp_path: Path) -> None:
     assert len([unit for unit in found if unit.method == "rotation"]) == 4
 
 
-def test_less_text_is_read_more_often() -> None:
-    network = SimulatedMethod(method="real-nvp", real_nvp={"epochs": 10, "batch": 100, "hidden": 7})
-    more = longer(network, rows=150, most=2000).real_nvp
-    assert (more.epochs, more.hidden) == (100, 7), "20 steps an epoch become 2"
-    assert longer(network, rows=2000, most=2000) == network and longer(SimulatedMethod(), 5, 9) == SimulatedMethod()
-
-
 def test_the_order_of_the_target_tells_nothing() -> None:
     text = DensityWorld.make(words=4, seed=1).text(5, 0.0, seed=2)
-    source, _ = fit(text, SimulatedMethod(method="normalisation"), seed=1)
+    source, _ = fit(text, MAPPING_METHODS.parse("normalisation"), seed=1)
     backwards = text._replace(target_N2=text.target_N2.flip(0))
-    again, _ = fit(backwards, SimulatedMethod(method="normalisation"), seed=1)
+    again, _ = fit(backwards, MAPPING_METHODS.parse("normalisation"), seed=1)
     assert torch.allclose(source.transform(text.source_N2), again.transform(text.source_N2), atol=1e-5)
-    turned, same = fit(text, SimulatedMethod(), seed=1)
+    rotation = MAPPING_METHODS.parse({"method": "procrustes", "normalise": "none"})
+    turned, same = fit(text, rotation, seed=1)
     assert torch.allclose(turned.transform(text.source_N2), same.transform(text.target_N2), atol=1e-4), "but pairs do"
 
 
 def test_a_fit_that_fails_says_where(tmp_path: Path) -> None:
-    methods = {"real-nvp": {"method": "real-nvp"}}
+    methods = {"real-nvp": {"mapping": "real-nvp"}}
     few = settings(tmp_path, words=2, occurrences=[1], methods=methods)
     object.__setattr__(few.simulate, "words", 1)  # a world of one word is refused by the recipe
     with pytest.raises(DataError, match=r"real-nvp, t = 3, k = 1, run 0: "):
-        simulate(few, Unit("real-nvp", 3, 1), Place.parse(tmp_path / "out"))
+        simulate(few, Unit("real-nvp", 3, 1), Location.parse(tmp_path / "out"))
 
 
 def test_the_command(babelray, tmp_path: Path) -> None:
@@ -110,4 +116,4 @@ def test_the_command(babelray, tmp_path: Path) -> None:
     process = babelray("simulate", str(tmp_path / "simulation.yaml"), "simulate.run=1", "--dry-run")
     assert process.returncode == 2 and "did you mean 'runs'" in process.stderr
     process = babelray("simulate", "jobs/recipes/quickstart.yaml")
-    assert process.returncode == 2 and "simulate: this key is required" in process.stderr
+    assert process.returncode == 2 and "Give it a key `simulate`" in process.stderr

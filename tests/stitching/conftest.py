@@ -1,6 +1,6 @@
 import pytest
 
-from stitching_language import SourceLanguage, make_language
+from support.stitching_language import SourceLanguage, make_language
 
 
 @pytest.fixture(scope="session")

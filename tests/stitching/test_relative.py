@@ -1,12 +1,14 @@
 """Relative representations against their formulas."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 import torch
 
 from babelray.stitching import relative as module
-from babelray.stitching.relative import relative, sparsemax, weights
-from stitching_language import turn
+from babelray.stitching.relative import Relative, Weighting, relative, sparsemax, weights
+from support.stitching_language import random_rotation
 
 GENERATOR = torch.Generator().manual_seed(1)
 WORDS_NE = torch.randn(30, 6, generator=GENERATOR)
@@ -33,8 +35,8 @@ def test_sparsemax_is_the_nearest_point_of_the_simplex() -> None:
 def test_sparsemax_of_two_is_a_clipped_line() -> None:
     """Martins and Astudillo (2016, section 2.3): of (t, 0) it is max(0, min(1, (t + 1) / 2))."""
     t = torch.linspace(-3, 3, 61)
-    found = sparsemax(torch.stack([t, torch.zeros(61)], 1))[:, 0]
-    assert torch.allclose(found, ((t + 1) / 2).clamp(0, 1), atol=1e-6)
+    weights_N2 = sparsemax(torch.stack([t, torch.zeros(61)], 1))[:, 0]
+    assert torch.allclose(weights_N2, ((t + 1) / 2).clamp(0, 1), atol=1e-6)
 
 
 def test_sparsemax_of_large_scores_is_exact_in_single_precision() -> None:
@@ -42,7 +44,7 @@ def test_sparsemax_of_large_scores_is_exact_in_single_precision() -> None:
     assert torch.allclose(sparsemax(scores + 1000), sparsemax(scores), atol=1e-3)
 
 
-def test_weights_add_up_to_one_and_use_the_temperature_as_they_say() -> None:
+def test_weights_sum_to_one_and_use_the_temperature() -> None:
     near = torch.rand(10, 7, generator=GENERATOR)
     for weighting in ("standard", "softmax", "sparsemax"):
         for temperature in (0.1, 1.0):
@@ -56,8 +58,8 @@ def test_weights_add_up_to_one_and_use_the_temperature_as_they_say() -> None:
 @pytest.mark.parametrize("k", [1, 3, 12, 99, None])
 def test_the_papers_formula(k: int | None) -> None:
     """A sum over the k nearest anchors of similarity times embedding, over the sum of the similarities."""
-    found = relative(WORDS_NE, ANCHORS_AE, EMBEDDINGS_AD, k)
-    for word, row in zip(WORDS_NE.numpy(), found.numpy(), strict=True):
+    embeddings_ND = relative(WORDS_NE, ANCHORS_AE, EMBEDDINGS_AD, k)
+    for word, row in zip(WORDS_NE.numpy(), embeddings_ND.numpy(), strict=True):
         near = [word @ a / np.linalg.norm(word) / np.linalg.norm(a) for a in ANCHORS_AE.numpy()]
         chosen = sorted(range(12), key=lambda j: -near[j])[:k]
         wanted = sum(near[j] * EMBEDDINGS_AD.numpy()[j] for j in chosen) / sum(near[j] for j in chosen)
@@ -66,7 +68,9 @@ def test_the_papers_formula(k: int | None) -> None:
 
 @pytest.mark.parametrize("weighting", ["standard", "softmax", "sparsemax"])
 def test_a_rotation_of_the_space_changes_nothing(weighting) -> None:
-    turned = relative(WORDS_NE @ turn(6), 3 * ANCHORS_AE @ turn(6), EMBEDDINGS_AD, 5, weighting, 0.3)
+    turned = relative(
+        WORDS_NE @ random_rotation(6), 3 * ANCHORS_AE @ random_rotation(6), EMBEDDINGS_AD, 5, weighting, 0.3
+    )
     assert torch.allclose(turned, relative(WORDS_NE, ANCHORS_AE, EMBEDDINGS_AD, 5, weighting, 0.3), atol=1e-4)
 
 
@@ -78,5 +82,14 @@ def test_tiles_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("weighting", ["standard", "softmax", "sparsemax"])
 def test_a_word_without_direction_is_the_mean_of_the_anchors(weighting) -> None:
-    found = relative(torch.zeros(1, 6), ANCHORS_AE, EMBEDDINGS_AD, None, weighting)
-    assert torch.allclose(found[0], EMBEDDINGS_AD.mean(0), atol=1e-6)
+    embeddings_ND = relative(torch.zeros(1, 6), ANCHORS_AE, EMBEDDINGS_AD, None, weighting)
+    assert torch.allclose(embeddings_ND[0], EMBEDDINGS_AD.mean(0), atol=1e-6)
+
+
+def test_methods_with_the_same_result_are_equal() -> None:
+    assert Relative(k=50, temperature=0.1) == Relative()
+    assert Relative(k=1, weighting="softmax", temperature=0.1) == Relative(k=1)
+    assert Relative(weighting="softmax", temperature=0.1).temperature == 0.1
+    words_NE, anchors_AE = torch.randn(7, 3), torch.randn(4, 3)
+    embeddings = [relative(words_NE, anchors_AE, torch.eye(4), 1, weights, 0.1) for weights in get_args(Weighting)]
+    assert all(torch.allclose(embeddings_ND, embeddings[0], atol=1e-6) for embeddings_ND in embeddings)

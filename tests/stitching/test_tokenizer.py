@@ -69,11 +69,11 @@ def test_it_is_loaded_as_it_was_saved(german, tmp_path: Path) -> None:
 
 def test_parts_have_the_mean_of_the_words_that_they_occur_in() -> None:
     words = WordVectors(["abcd", "xabc", "e", "ee"], torch.eye(4), [4, 3, 2, 1])
-    found = with_subwords(words)
-    assert found.words[:4] == words.words and torch.equal(found.matrix[:4], words.matrix)
-    assert set(found.words[4:]) == {"abc", "a", "b", "c", "d", "x"}, "bcd and xab are of one word alone"
-    assert torch.equal(found.matrix[found.position["abc"]], torch.tensor([0.5, 0.5, 0, 0]))
-    assert torch.equal(found.matrix[found.position["d"]], torch.tensor([1.0, 0, 0, 0]))
+    vectors = with_subwords(words)
+    assert vectors.words[:4] == words.words and torch.equal(vectors.matrix[:4], words.matrix)
+    assert set(vectors.words[4:]) == {"abc", "a", "b", "c", "d", "x"}, "bcd and xab are of one word alone"
+    assert torch.equal(vectors.matrix[vectors.position["abc"]], torch.tensor([0.5, 0.5, 0, 0]))
+    assert torch.equal(vectors.matrix[vectors.position["d"]], torch.tensor([1.0, 0, 0, 0]))
     assert set(with_subwords(words, most=0).words[4:]) == {"a", "b", "c", "d", "x"}
 
 

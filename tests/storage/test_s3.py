@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from babelray.errors import StorageError
-from babelray.storage import Place, s3
+from babelray.storage import Location, s3
 
 
 class Deleting:
@@ -34,14 +34,14 @@ def test_an_object_that_may_not_be_deleted_is_said(monkeypatch: pytest.MonkeyPat
     """S3 answers with 200, and the refusal in the text."""
     monkeypatch.setattr(s3, "client", lambda: Deleting("AccessDenied"))
     with pytest.raises(StorageError, match="access denied"):
-        Place.parse("s3://bucket/folder").delete()
+        Location.parse("s3://bucket/folder").delete()
 
 
 @pytest.mark.parametrize(("codes", "asked"), [(["SlowDown", "InternalError"], 3), (["NoSuchKey"], 1)])
 def test_what_passes_is_asked_again(codes: list[str], asked: int, monkeypatch: pytest.MonkeyPatch) -> None:
     client = Deleting(*codes)
     monkeypatch.setattr(s3, "client", lambda: client)
-    Place.parse("s3://bucket/folder").delete()
+    Location.parse("s3://bucket/folder").delete()
     assert client.asked == asked
 
 
@@ -57,31 +57,31 @@ def test_patience_lasts_as_long_as_is_said(monkeypatch: pytest.MonkeyPatch) -> N
             raise EndpointConnectionError(endpoint_url="http://127.0.0.1:9")
         return "back"
 
-    assert s3.patient(away_until)(s3.PATIENCE) == "back"
+    assert s3.with_retries(away_until)(s3.RETRY_SECONDS) == "back"
     now[0] = 0.0
     with pytest.raises(EndpointConnectionError):
-        s3.patient(away_until)(s3.PATIENCE + 0.1)
-    assert now[0] == s3.PATIENCE
+        s3.with_retries(away_until)(s3.RETRY_SECONDS + 0.1)
+    assert now[0] == s3.RETRY_SECONDS
 
 
 @pytest.mark.parametrize(
-    ("said", "times"),
+    ("message", "times"),
     [("EOF occurred in violation of protocol", 2), ("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate", 1)],
 )
-def test_a_secure_connection_that_breaks_is_made_again(said: str, times: int) -> None:
+def test_a_secure_connection_that_breaks_is_made_again(message: str, times: int) -> None:
     """A server that goes away breaks it too; only a certificate that is wrong stays wrong."""
     from botocore.exceptions import SSLError
 
     asked: list[str] = []
 
     def ask() -> str:
-        asked.append(said)
+        asked.append(message)
         if len(asked) == 1:
-            raise SSLError(endpoint_url="https://127.0.0.1:9", error=said)
+            raise SSLError(endpoint_url="https://127.0.0.1:9", error=message)
         return "back"
 
     try:
-        assert s3.patient(ask)() == "back"
+        assert s3.with_retries(ask)() == "back"
     except SSLError as error:
         assert "certificate" in s3.explain(error)[1]
     assert len(asked) == times

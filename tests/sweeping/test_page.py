@@ -2,10 +2,10 @@
 
 import re
 
-from babelray.sweeping.page import places, sweep_page
+from babelray.sweeping.page import coordinates, sweep_page
 from babelray.sweeping.records import Record, Trial
 from babelray.sweeping.space import Range
-from sweep_materials import space, whole_grid
+from support.sweep_data import space, whole_grid
 
 
 def score(values: dict[str, float], seed: int) -> dict[str, float]:
@@ -45,9 +45,9 @@ def test_the_page_compares_the_best_with_the_paper() -> None:
 
 def test_the_best_point_can_be_the_papers() -> None:
     given = space(paper={"simulate.turn": 0}, seeds=[1])
-    assert "The best point is what the paper chose" in sweep_page(given, whole_grid(given, score))
+    assert "The best point is the published one" in sweep_page(given, whole_grid(given, score))
     tried = [record for record in whole_grid(given, score) if record.trial.values["simulate.turn"]]
-    assert "What the paper chose was not tried" in sweep_page(given, tried)
+    assert "The published point was not tried" in sweep_page(given, tried)
 
 
 def test_a_sweep_of_which_nothing_came() -> None:
@@ -56,7 +56,7 @@ def test_a_sweep_of_which_nothing_came() -> None:
 
 
 def test_where_values_stand() -> None:
-    assert places([10, 0.1, 10], Range(values=[0.1, 1, 10])) == ([1.0, 0.0, 1.0], [0.0, 1.0], ["0.1", "10"])
-    stand, ticks, labels = places([1e-4, 1e-2], Range(log_uniform=(1e-5, 1)))
+    assert coordinates([10, 0.1, 10], Range(values=[0.1, 1, 10])) == ([1.0, 0.0, 1.0], [0.0, 1.0], ["0.1", "10"])
+    stand, ticks, labels = coordinates([1e-4, 1e-2], Range(log_uniform=(1e-5, 1)))
     assert stand == [-4.0, -2.0] and labels[0] == "0.0001" and labels[-1] == "0.01" and len(ticks) == 5
-    assert places([2.0, 2.0]) == ([2.0, 2.0], [2.0], ["2"])
+    assert coordinates([2.0, 2.0]) == ([2.0, 2.0], [2.0], ["2"])

@@ -14,19 +14,19 @@ import yaml
 from rich.console import Console
 
 from babelray.errors import BabelrayError, RecipeError, StorageError
-from babelray.recipe import load_run
-from babelray.simulation.config import Simulation
-from babelray.storage import Place
+from babelray.recipe.load import load_run
+from babelray.recipe.simulation import Simulation
+from babelray.storage import Location
 from babelray.sweeping.records import Journal, Record
-from babelray.sweeping.run import run_sweep, shared, show_plan, show_status
+from babelray.sweeping.run import run_sweep, shared_steps, show_plan, show_status
 from babelray.sweeping.space import load_sweep
 from babelray.sweeping.trial import Locks
-from sweep_materials import space_file
+from support.sweep_data import space_file
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
 
-def run(space: Path, *overrides: str) -> tuple[Place, str]:
+def run(space: Path, *overrides: str) -> tuple[Location, str]:
     said = io.StringIO()
     return run_sweep(load_sweep(space, overrides), Console(file=said, width=300)), said.getvalue()
 
@@ -46,30 +46,30 @@ def children(folder: Path) -> dict[str, str]:
     return {str(name): str(status) for name, status, _ in found}
 
 
-def records(place: Place) -> list[Record]:
-    return list(Journal(place).read().values())
+def records(location: Location) -> list[Record]:
+    return list(Journal(location).read().values())
 
 
 def test_who_has_lost_the_lock_leaves_the_others_sweep_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     @contextlib.contextmanager
-    def lost(place: Place) -> Iterator[Callable[[], None]]:
+    def lost(location: Location) -> Iterator[Callable[[], None]]:
         def check() -> None:
             raise StorageError("another run has taken over")
 
         yield check
 
-    monkeypatch.setattr("babelray.sweeping.run.only_one", lost)
+    monkeypatch.setattr("babelray.sweeping.run.exclusive_lock", lost)
     with pytest.raises(StorageError, match="taken over"):
         run(space_file(tmp_path, parameters={"simulate.turn": {"values": [0.0]}}, paper={}))
-    (place,) = (tmp_path / "runs/sweeps").iterdir()
-    assert (place / "tune").exists() and not (place / "sweep.html").exists()
+    (location,) = (tmp_path / "runs/sweeps").iterdir()
+    assert (location / "tune").exists() and not (location / "sweep.html").exists()
 
 
 def test_a_grid_is_run_tracked_and_concluded_and_nothing_is_done_twice(tmp_path: Path) -> None:
     parameters = {"simulate.turn": {"values": [0.0, 180.0]}, "simulate.t.0": {"values": [1, 5]}}
     space = space_file(tmp_path, parameters=parameters, paper={}, seeds=[1, 2])
-    place, said = run(space)
-    found = records(place)
+    location, said = run(space)
+    found = records(location)
     assert len(found) == 8 and all(record.state == "done" for record in found)
     assert "8 of 8 trials (8 done); best so far: p1/mean 1" in said
     assert children(tmp_path) == {f"point {n}, seed {s}": "FINISHED" for n in range(4) for s in (1, 2)}
@@ -80,59 +80,59 @@ def test_a_grid_is_run_tracked_and_concluded_and_nothing_is_done_twice(tmp_path:
     assert measured == [(8,)], "the figure that counts is comparable in all"
     assert {"sweep.html", "best.yaml"} <= {p.name for p in (tmp_path / "runs/mlflow-artifacts").rglob("*")}
 
-    best = load_run(Simulation, str((place / "best.yaml").path))
+    best = load_run(Simulation, str((location / "best.yaml").path))
     means: dict[tuple[float, int], list[float]] = {}
     for record in found:
         turn, t = record.trial.values.values()
         means.setdefault((turn, t), []).append(record.metrics[f"p1/t{t}/epsilon0/rotation"])
     assert sum(means[best.simulate.turn, best.simulate.t[0]]) == max(map(sum, means.values()))
-    assert not (place / "tune").exists()
+    assert not (location / "tune").exists()
 
     made = {p: p.stat().st_mtime_ns for p in (tmp_path / "runs/simulate").rglob("manifest.json")}
     assert len(made) == 8
     _, said = run(space)
     assert "all trials are done, nothing to do" in said
-    place, said = run(space, "sweep.name=again")
+    location, said = run(space, "sweep.name=again")
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "runs/simulate").rglob("manifest.json")} == made
-    assert "trivial" not in place.name and len(records(place)) == 8
+    assert "trivial" not in location.name and len(records(location)) == 8
 
 
 def test_a_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
     """As after `kill -9`: one trial was running, one had failed, some had not begun."""
     space = space_file(tmp_path, search="optuna", trials=4)
-    place, _ = run(space, "sweep.trials=3")
-    first, second, third = records(place)
-    Journal(place).write(Record(second.trial, "running"))
-    Journal(place).write(Record(third.trial, "failed", error="lost"))
+    location, _ = run(space, "sweep.trials=3")
+    first, second, third = records(location)
+    Journal(location).write(Record(second.trial, "running"))
+    Journal(location).write(Record(third.trial, "failed", error="lost"))
     with sqlite3.connect(tmp_path / "runs/mlflow.db") as database:
         database.execute("update runs set status = 'RUNNING' where name = ?", (f"point {second.trial.point}, seed 1",))
-    began = (Journal(place).place / f"{first.trial.key}.json").path.stat().st_mtime_ns
+    began = (Journal(location).location / f"{first.trial.key}.json").path.stat().st_mtime_ns
     again, said = run(space)
-    assert again == place and "done: " in said
-    assert [r.trial.key for r in records(place)][:3] == [r.trial.key for r in (first, second, third)]
-    assert [r.state for r in records(place)] == ["done"] * 4
-    assert (Journal(place).place / f"{first.trial.key}.json").path.stat().st_mtime_ns == began
+    assert again == location and "done: " in said
+    assert [r.trial.key for r in records(location)][:3] == [r.trial.key for r in (first, second, third)]
+    assert [r.state for r in records(location)] == ["done"] * 4
+    assert (Journal(location).location / f"{first.trial.key}.json").path.stat().st_mtime_ns == began
     assert children(tmp_path) == {f"point {n}, seed 1": "FINISHED" for n in range(4)}
     assert rows(tmp_path, "select count(*) from runs") == [(5,)]
 
 
 def test_a_trial_that_fails_does_not_stop_the_sweep(tmp_path: Path) -> None:
     """What each parameter allows by itself, but not both together, is found out when it is tried."""
-    method = "simulate.methods.rotation"
+    method = "simulate.methods.rotation.mapping"
     parameters = {f"{method}.method": {"values": ["rcsls", "procrustes"]}, f"{method}.normalise": {"values": ["none"]}}
-    place, said = run(space_file(tmp_path, parameters=parameters, paper={}, change={f"{method}.normalise": "unit"}))
-    bad, good = records(place)
+    location, said = run(space_file(tmp_path, parameters=parameters, paper={}, change={f"{method}.normalise": "unit"}))
+    bad, good = records(location)
     assert (bad.state, good.state) == ("failed", "done") and "normalise" in bad.error
     assert "failed: method rcsls, normalise none, seed 1" in said and "2 of 2 trials (1 done, 1 failed)" in said
     assert children(tmp_path) == {"point 0, seed 1": "FAILED", "point 1, seed 1": "FINISHED"}
     (error,) = (tmp_path / "runs/mlflow-artifacts").rglob("error.txt")
     assert error.read_text() == bad.error
-    assert "normalise" in (place / "sweep.html").read_text()
+    assert "normalise" in (location / "sweep.html").read_text()
 
 
 def test_a_figure_that_no_trial_has_ends_the_sweep_at_once(tmp_path: Path) -> None:
     space = space_file(tmp_path, metrics=[{"name": "p2/t1/epsilon0/rotation"}])
-    with pytest.raises(RecipeError, match="no stage of the trial gives a figure 'p2/t1/epsilon0/rotation'"):
+    with pytest.raises(RecipeError, match="no stage of the trial has a metric 'p2/t1/epsilon0/rotation'"):
         run(space)
     (folder,) = (tmp_path / "runs/sweeps").iterdir()
     assert len(list((folder / "trials").iterdir())) <= 2
@@ -142,8 +142,8 @@ def test_a_figure_that_no_trial_has_ends_the_sweep_at_once(tmp_path: Path) -> No
 def test_a_space_with_fewer_points_than_trials(tmp_path: Path) -> None:
     space = space_file(tmp_path, search="random", trials=9, parameters={"simulate.t.0": {"values": [1, 5]}}, paper={})
     for _ in range(2):
-        place, _ = run(space)
-        assert [record.state for record in records(place)] == ["done", "done"] and (place / "sweep.html").exists()
+        location, _ = run(space)
+        assert [record.state for record in records(location)] == ["done", "done"] and (location / "sweep.html").exists()
     assert children(tmp_path) == {f"point {n}, seed 1": "FINISHED" for n in range(2)}
 
 
@@ -155,19 +155,19 @@ def test_status_and_plan(tmp_path: Path) -> None:
         show_status(sweep, console)
     show_plan(sweep, console)
     assert "6 points x 1 seeds, 6 trials to do" in said.getvalue() and "in each trial: simulate" in said.getvalue()
-    place, _ = run(tmp_path / "space.yaml", "sweep.trials=2")
+    location, _ = run(tmp_path / "space.yaml", "sweep.trials=2")
     show_status(load_sweep(tmp_path / "space.yaml"), console)
     assert "2 of 6 trials (2 done)" in said.getvalue() and "best.yaml" in said.getvalue()
-    assert yaml.safe_load((place / "best.yaml").read_text())["name"] == "trivial-best"
-    assert json.loads(next((Journal(place).place.path).iterdir()).read_text())["state"] == "done"
+    assert yaml.safe_load((location / "best.yaml").read_text())["name"] == "trivial-best"
+    assert json.loads(next((Journal(location).location.path).iterdir()).read_text())["state"] == "done"
 
 
 def test_only_one_trial_at_a_time_makes_an_artifact() -> None:
     locks = Locks()
-    assert locks.take("place", "first") and locks.take("place", "first"), "also after its process was lost"
-    assert not locks.take("place", "second") and locks.take("elsewhere", "second")
+    assert locks.take("location", "first") and locks.take("location", "first"), "also after its process was lost"
+    assert not locks.take("location", "second") and locks.take("elsewhere", "second")
     locks.release("first")
-    assert locks.take("place", "second") and not locks.take("place", "first")
+    assert locks.take("location", "second") and not locks.take("location", "first")
 
 
 def test_what_no_parameter_changes_is_shared(recipe_file, tmp_path: Path) -> None:
@@ -181,10 +181,10 @@ def test_what_no_parameter_changes_is_shared(recipe_file, tmp_path: Path) -> Non
             "seeds": [1, 2],
         }
         sweep = load_sweep(space_file(tmp_path, parameters=given, **changes))
-        return [step.stage.name for step in shared(sweep, sweep.plan(sweep.recipe))]
+        return [step.stage.name for step in shared_steps(sweep, sweep.plan(sweep.recipe))]
 
     before = ["corpus", "encoder", "extract", "align"]
     assert once("pretrain.seed", pretrain_steps=[4, 5]) == before
     assert once("pretrain.seed", extract_layer=[-1, 1]) == before[:2]
-    assert once("pretrain.seed", align_method=["procrustes", "vecmap"], evaluate_layer=[-1, 1]) == before[:3]
+    assert once("pretrain.seed", align_mapping=["procrustes", "vecmap"], evaluate_layer=[-1, 1]) == before[:3]
     assert once("seed", pretrain_steps=[4]) == []

@@ -9,7 +9,7 @@ import pytest
 from babelray.sweeping.records import Record, Trial
 from babelray.sweeping.search import Search, grid
 from babelray.sweeping.space import Space
-from sweep_materials import done, space
+from support.sweep_data import done, space
 
 RANGES = {"a": {"log_uniform": [1e-4, 1.0]}, "b": {"integers": [1, 9]}, "c": {"values": [[1], {"kind": "x"}, None]}}
 
@@ -48,7 +48,7 @@ def test_what_is_done_is_kept_and_all_else_is_given_out_again(search: str) -> No
     started[1].state = "running"
     started[3].state = "failed"
     again = Search(given, started)
-    assert again.left == 12 - 3
+    assert again.remaining == 12 - 3
     trials = all_of(again)
     kept = [r.trial.key for r in started if r.state == "done"]
     assert not {trial.key for trial in trials} & set(kept)
@@ -140,5 +140,5 @@ def test_tpe_takes_several_metrics_failures_and_stopped_trials() -> None:
 def test_records_of_other_seeds_and_of_points_beyond_the_last_do_not_count() -> None:
     values = list(grid(space()))
     records = [done(0, values[0], seed=9, p1=1.0), done(5, values[5], p1=1.0)]
-    assert Search(space(trials=5), records).left == 5
-    assert Search(space(), records).left == 5
+    assert Search(space(trials=5), records).remaining == 5
+    assert Search(space(), records).remaining == 5

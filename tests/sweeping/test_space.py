@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from babelray.errors import RecipeError
 from babelray.sweeping.space import Range, load_sweep
-from sweep_materials import space, space_file
+from support.sweep_data import space, space_file
 
 SPACES = sorted(Path("tune/spaces").glob("*.yaml"))
 
@@ -24,15 +24,15 @@ SPACES = sorted(Path("tune/spaces").glob("*.yaml"))
         ({"parameters": {"simulate.turn": {"valuse": [1]}}}, r"parameters.simulate.turn.valuse: unknown key"),
         ({"parameters": {"simulate.turn": {}}}, "parameters.simulate.turn: give one of values"),
         ({"parameters": {"simulate.turn": {"values": [1], "uniform": [0, 1]}}}, "give one of values"),
-        ({"parameters": {"simulate.turn": {"uniform": [2, 1]}}}, "the first number is to be less"),
+        ({"parameters": {"simulate.turn": {"uniform": [2, 1]}}}, "the first number must be less"),
         ({"parameters": {"simulate.turn": {"log_uniform": [0, 1]}}}, "above 0"),
         ({"parameters": {"simulate.turn": {"uniform": [0, 1]}}}, "a grid needs values"),
         ({"search": "random"}, "trials: the search random needs a number"),
         ({"search": "bayes"}, "search: input should be 'grid', 'random' or 'optuna'"),
-        ({"scheduler": "pbt"}, "scheduler: population-based training .* no recipe makes its encoder again"),
+        ({"scheduler": "pbt"}, "scheduler: population-based training .* no recipe reproduces its encoder"),
         ({"scheduler": "asha"}, "has no pretrain.validation"),
         ({"seeds": [1, 1]}, "seeds: a seed is given twice"),
-        ({"seed_key": "simulate.turn"}, "is where the seeds go"),
+        ({"seed_key": "simulate.turn"}, "is the key that the seeds set"),
         ({"seed_key": "sead"}, "seed_key: with 1: sead: unknown key; did you mean 'seed'"),
         ({"paper": {"simulate.runs": 1}}, "paper: simulate.runs is not among the parameters"),
         ({"paper": {"simulate.turn": 31}}, "paper: simulate.turn: 31 is not in the range"),
@@ -87,7 +87,7 @@ def test_every_share_of_a_range_is_in_it(share: float) -> None:
         Range(log_uniform=(1e-6, 1e-2)),
         Range(integers=(2, 4)),
     ):
-        assert some.has(some.at(share))
+        assert some.contains(some.at(share))
 
 
 def test_how_many_points_there_are() -> None:
@@ -104,3 +104,10 @@ def test_shipped_spaces_fit_their_recipes(path: Path) -> None:
 
 def test_all_spaces_are_there() -> None:
     assert [path.stem for path in SPACES] == ["density", "exposure", "extraction", "stitching", "transport"]
+
+
+def test_pages_are_no_part_of_a_trial(tmp_path: Path) -> None:
+    sweep = load_sweep(space_file(tmp_path))
+    assert [step.name for step in sweep.plan(sweep.recipe)] == ["simulate"]
+    sweep = load_sweep(space_file(tmp_path, stage="report"))
+    assert [step.name for step in sweep.plan(sweep.recipe)] == ["simulate", "report"], "unless they are asked for"

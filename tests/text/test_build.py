@@ -12,18 +12,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from babelray import tasks
+from babelray.cluster import tasks
+from babelray.cluster.progress import Progress
+from babelray.cluster.tasks import Task
 from babelray.errors import DataError
-from babelray.progress import Progress
-from babelray.storage import Place
-from babelray.tasks import Task
+from babelray.recipe.corpus import CorpusConfig
+from babelray.storage import Location
+from babelray.storage.tables import count_table
 from babelray.text import build
-from babelray.text.build import Plan, build_corpus, vocabulary
-from babelray.text.config import CorpusConfig
+from babelray.text.build import CorpusLayout, build_corpus, select_vocabulary
 from babelray.text.corpus import read_sentences, read_vocabulary
-from babelray.text.tables import count_table
 
-ON_CLUSTER = build.on_cluster
+ON_CLUSTER = build.map_on_cluster
 Execute = Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[tuple[Any, Any]]]
 
 
@@ -53,11 +53,11 @@ def config(path: str, **changes: object) -> CorpusConfig:
 def run(
     monkeypatch: pytest.MonkeyPatch, settings: CorpusConfig, out: Path, execute: Execute = in_order, seed: int = 1
 ) -> dict[str, dict[str, int]]:
-    monkeypatch.setattr(build, "on_cluster", execute)
+    monkeypatch.setattr(build, "map_on_cluster", execute)
     monkeypatch.setattr(build, "run_tasks", tasks.run_tasks if execute is ON_CLUSTER else here)
-    plan = Plan(settings, {"en": "icu", "de": "icu"}, seed, Place.parse(out))
+    layout = CorpusLayout(settings, {"en": "icu", "de": "icu"}, seed, Location.parse(out))
     with Progress(Console(file=io.StringIO()), "corpus") as progress:
-        return build_corpus(plan, {"en": frozenset(["The held out dog runs."])}, progress)
+        return build_corpus(layout, {"en": frozenset(["The held out dog runs."])}, progress)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -85,7 +85,7 @@ def test_statistics_and_output(monkeypatch: pytest.MonkeyPatch, text: str, tmp_p
         "dropped: held out": 1,
         "dropped: too few tokens": 1,
     }
-    out = Place.parse(tmp_path / "out")
+    out = Location.parse(tmp_path / "out")
     table = read_sentences(out, "en")
     assert len(table) == 200 and len(set(table["text"].to_pylist())) == 200
     assert len(set(zip(*(table[c].to_pylist() for c in ("document", "paragraph", "sentence")), strict=True))) == 200
@@ -115,12 +115,12 @@ def test_the_same_bytes_on_a_cluster(
 
 def test_the_sample_is_decided_by_the_seed(monkeypatch: pytest.MonkeyPatch, text: str, tmp_path: Path) -> None:
     settings = config(text, cleaning={"min_tokens": 3, "min_sentences": 1, "max_sentences": 50})
-    kept = []
+    samples = []
     for number, seed in enumerate((1, 1, 2)):
         statistics = run(monkeypatch, settings, tmp_path / str(number), seed=seed)
         assert statistics["en"]["kept"] == 50 and statistics["en"]["dropped: over the limit"] == 150
-        kept.append(read_sentences(Place.parse(tmp_path / str(number)), "en")["text"].to_pylist())
-    assert kept[0] == kept[1] != kept[2]
+        samples.append(read_sentences(Location.parse(tmp_path / str(number)), "en")["text"].to_pylist())
+    assert samples[0] == samples[1] != samples[2]
 
 
 def test_an_interrupted_run_does_only_what_is_left(monkeypatch: pytest.MonkeyPatch, text: str, tmp_path: Path) -> None:
@@ -183,6 +183,6 @@ def test_vocabulary_rules() -> None:
     settings = CorpusConfig(text="x", min_count=2, max_words=2)
     counts = {"The": 1, "the": 1, "b": 5, "a": 2, "c": 1, "…": 9, "किताब": 1, "3.5": 1, "。": 7}
     table = count_table(pa.array(list(counts)), pa.array(list(counts.values())))
-    assert vocabulary(table, settings) == [("b", 5), ("a", 2)]
-    words = [word for word, _ in vocabulary(table, CorpusConfig(text="x"))]
+    assert select_vocabulary(table, settings) == [("b", 5), ("a", 2)]
+    words = [word for word, _ in select_vocabulary(table, CorpusConfig(text="x"))]
     assert words == ["b", "a", "the", "3.5", "c", "किताब"]

@@ -11,20 +11,20 @@ from babelray.text.segment import Segmenter
 CONFIG = CleaningConfig(min_tokens=4, max_tokens=8)
 
 
-def run(groups: list[Group], cut: bool = True, held_out: tuple[str, ...] = ()) -> tuple[list[str], Counter[str]]:
+def run(groups: list[Group], segmented: bool = False, held_out: tuple[str, ...] = ()) -> tuple[list[str], Counter[str]]:
     counts: Counter[str] = Counter()
-    batches = list(clean(groups, Segmenter.of("en"), CONFIG, cut, frozenset(held_out), 1, counts))
+    batches = list(clean(groups, Segmenter.for_language("en"), CONFIG, segmented, frozenset(held_out), 1, counts))
     for batch in batches:
         for row in batch.to_pylist():
-            assert row["tokens"] == Segmenter.of("en").tokens(row["text"])
+            assert row["tokens"] == Segmenter.for_language("en").tokens(row["text"])
             assert row["key"] == sentence_keys([row["text"]], 1)[0]
     return [text for batch in batches for text in batch.column("text").to_pylist()], +counts
 
 
 def test_every_reason() -> None:
     texts = ["The dog runs fast. No. A held out one here. " + "Far " * 9 + "away.", "A headline without a friend"]
-    kept, counts = run([Group(0, i, [text]) for i, text in enumerate(texts)], held_out=("A held out one here.",))
-    assert kept == ["The dog runs fast."]
+    sentences, counts = run([Group(0, i, [text]) for i, text in enumerate(texts)], held_out=("A held out one here.",))
+    assert sentences == ["The dog runs fast."]
     assert counts == {
         "read": 5,
         "dropped: too few tokens": 1,
@@ -35,14 +35,14 @@ def test_every_reason() -> None:
 
 
 def test_the_rest_of_a_long_paragraph_is_not_a_short_one() -> None:
-    kept, _ = run([Group(0, 0, ["The dog runs fast."], before=1000)], cut=False)
-    assert kept == ["The dog runs fast."]
+    sentences, _ = run([Group(0, 0, ["The dog runs fast."], before=1000)], segmented=True)
+    assert sentences == ["The dog runs fast."]
 
 
 @given(st.lists(st.text(max_size=60).map(tidy), max_size=12), st.booleans())
-def test_read_is_kept_and_dropped(texts: list[str], cut: bool) -> None:
-    kept, counts = run([Group(0, i, [text]) for i, text in enumerate(texts) if text.strip()], cut)
-    assert counts["read"] == len(kept) + sum(n for name, n in counts.items() if name.startswith("dropped"))
+def test_read_is_kept_and_dropped(texts: list[str], segmented: bool) -> None:
+    sentences, counts = run([Group(0, i, [text]) for i, text in enumerate(texts) if text.strip()], segmented)
+    assert counts["read"] == len(sentences) + sum(n for name, n in counts.items() if name.startswith("dropped"))
 
 
 def test_keys_depend_on_seed_and_text() -> None:

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from babelray.errors import DataError
-from babelray.storage import Place
+from babelray.recipe.corpus import CorpusConfig
+from babelray.storage import Location
 from babelray.text.build import find_chunks
-from babelray.text.config import CorpusConfig
-from babelray.text.read import bounded_lines, read_groups, source_files, tidy
+from babelray.text.read import read_bounded_lines, read_groups, source_files, tidy
 
 DOCUMENTS = [["One a. One b.", "Two."], ["Drei: größer."], ["四。五。", "six"]]
 PLAIN = "\n\n".join("\n".join(document) for document in DOCUMENTS) + "\n"
@@ -29,11 +29,11 @@ def read(path: Path, counts: Counter[str] | None = None, chunk_bytes: int = 1000
         text=[{"path": str(path), **source}], chunk_bytes=chunk_bytes, cleaning={"max_line_bytes": 5000},
         bad_files="report",
     )  # fmt: skip
-    found: dict[int, list[str]] = {}
+    result: dict[int, list[str]] = {}
     for chunk in find_chunks(config, ["en"]):
         for group in read_groups(chunk, config, Counter() if counts is None else counts):
-            found.setdefault(group.document, []).extend(group.texts)
-    return list(found.values())
+            result.setdefault(group.document, []).extend(group.texts)
+    return list(result.values())
 
 
 def zstd(data: bytes) -> bytes:
@@ -107,13 +107,13 @@ def test_bounded_lines_against_splitlines(data: bytes, limit: int, block: int) -
 
     saved, module.BLOCK = module.BLOCK, block
     try:
-        found = list(bounded_lines(io.BytesIO(data), 0, None, limit))
+        result = list(read_bounded_lines(io.BytesIO(data), 0, None, limit))
     finally:
         module.BLOCK = saved
     expected = data.splitlines(keepends=True)
-    assert len(found) == len(expected)
+    assert len(result) == len(expected)
     offset = 0
-    for (where, line), piece in zip(found, expected, strict=True):
+    for (where, line), piece in zip(result, expected, strict=True):
         assert where == offset
         assert line == piece if len(piece) <= limit else line is None or line == piece
         offset += len(piece)
@@ -204,7 +204,7 @@ def test_hub_data_sets_are_read_through_its_filesystem(tmp_path: Path, monkeypat
     config = CorpusConfig(text="hf://datasets/wiki/{lang}/*.txt")
     (chunk,) = find_chunks(config, ["en"])
     assert len(list(read_groups(chunk, config, Counter()))) == 5
-    assert Place.parse("hf://datasets/wiki/en/0.txt").digest()
+    assert Location.parse("hf://datasets/wiki/en/0.txt").digest()
 
     def refuse() -> None:
         raise ConnectionError

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from babelray.text.select import choose
+from babelray.text.select import select_rows
 
 
 def by_definition(pieces: list[list[int]], limit: int | None) -> tuple[list[list[int]], int]:
@@ -12,10 +12,10 @@ def by_definition(pieces: list[list[int]], limit: int | None) -> tuple[list[list
         for row, key in enumerate(piece):
             first.setdefault(key, (number, row))
     chosen = sorted(first)[:limit]
-    kept: list[list[int]] = [[] for _ in pieces]
+    selected: list[list[int]] = [[] for _ in pieces]
     for key in chosen:
-        kept[first[key][0]].append(first[key][1])
-    return [sorted(rows) for rows in kept], len(first)
+        selected[first[key][0]].append(first[key][1])
+    return [sorted(rows) for rows in selected], len(first)
 
 
 KEYS = st.one_of(st.integers(0, 5), st.integers(0, 2**64 - 1), st.just(2**64 - 1))
@@ -35,8 +35,8 @@ def test_same_as_the_definition_whatever_the_passes_and_blocks(
         return lambda: (array[i : i + block] for i in range(0, len(array), block))
 
     rows = sum(map(len, pieces))
-    kept, distinct = choose([blocks(piece) for piece in pieces], rows, limit, rows_per_pass)
-    assert ([rows.tolist() for rows in kept], distinct) == by_definition(pieces, limit)
+    selected, distinct = select_rows([blocks(piece) for piece in pieces], rows, limit, rows_per_pass)
+    assert ([rows.tolist() for rows in selected], distinct) == by_definition(pieces, limit)
 
 
 def test_the_sample_does_not_depend_on_how_the_text_is_cut() -> None:
@@ -44,6 +44,6 @@ def test_the_sample_does_not_depend_on_how_the_text_is_cut() -> None:
     chosen = []
     for count in (1, 3, 10):
         pieces = np.array_split(keys, count)
-        kept, _ = choose([(lambda piece=piece: [piece]) for piece in pieces], 1000, 100)
-        chosen.append({int(key) for piece, rows in zip(pieces, kept, strict=True) for key in piece[rows]})
+        selected, _ = select_rows([(lambda piece=piece: [piece]) for piece in pieces], 1000, 100)
+        chosen.append({int(key) for piece, rows in zip(pieces, selected, strict=True) for key in piece[rows]})
     assert chosen[0] == chosen[1] == chosen[2] and len(chosen[0]) == 100

@@ -11,12 +11,11 @@ from torch import distributed
 from babelray.encoder.load import load_masked_lm, load_tokenizer, load_with_head
 from babelray.errors import DataError, TrainingError
 from babelray.evaluation.classification import LabelledText, classify, text_examples
-from babelray.objectives.build import build_objective
 from babelray.objectives.labelled import LabelledObjective, text_head
 from babelray.objectives.mlm import MlmConfig
 from babelray.training.config import FineTuningConfig, OptimizationConfig, TrainingConfig
-from babelray.training.fine_tuning import ALONE, fine_tune
-from few_materials import FewMaterials
+from babelray.training.fine_tuning import SINGLE_PROCESS, fine_tune
+from support.small_training_data import SmallTrainingData
 
 LABELS = ["animal", "thing"]
 ANIMALS, THINGS = ["cat", "dog"], ["bed", "garden"]
@@ -45,8 +44,8 @@ def test_a_separable_set_is_learned(tiny_encoder: str) -> None:
     model, tokenizer, losses = trained(tiny_encoder)
     assert len(losses) == 42, "12 epochs of 28 examples, 8 a step"
     assert losses[0] == pytest.approx(0.693, abs=0.1) and losses[-1] < losses[0] / 2
-    found = classify(model, TEXTS, LABELS, tokenizer, 32, 1024)
-    assert sum(a == text.label for a, text in zip(found, TEXTS, strict=True)) >= len(TEXTS) - 1
+    labels = classify(model, TEXTS, LABELS, tokenizer, 32, 1024)
+    assert sum(a == text.label for a, text in zip(labels, TEXTS, strict=True)) >= len(TEXTS) - 1
     assert not model.training
 
 
@@ -57,26 +56,26 @@ def test_it_is_repeated_exactly_by_its_seed(tiny_encoder: str) -> None:
 
 
 def test_parts_make_no_difference(tiny_encoder: str) -> None:
-    whole, parts = (trained(tiny_encoder, epochs=2, accumulate=count) for count in (1, 4))
-    assert parts[2] == pytest.approx(whole[2], rel=1e-4)
+    single, parts = (trained(tiny_encoder, epochs=2, accumulate=count) for count in (1, 4))
+    assert parts[2] == pytest.approx(single[2], rel=1e-4)
 
 
 def test_the_steps_are_those_of_adamw(tiny_encoder: str) -> None:
     """The same three steps, by hand: the loss of each batch, clipped gradients, the learning rate of the schedule."""
     settings = {"steps": 3, "learning_rate": 1e-3, "warmup": 0.0, "schedule": "constant", "weight_decay": 0.0}
-    found, tokenizer, losses = trained(tiny_encoder, **settings)
+    fine_tuned, tokenizer, losses = trained(tiny_encoder, **settings)
     model = load_with_head(tiny_encoder, "classification", LABELS, seed=1).train()
     examples = {"en": text_examples(TEXTS, LABELS, tokenizer, 32)}
     objective = LabelledObjective(examples, text_head, tokenizer, 8, seed=1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.0)
     for step in range(3):
-        loss = objective.terms(model, objective.batch(step)).mean()  # this encoder drops nothing out
+        loss = objective.loss_terms(model, objective.batch(step)).mean()  # this encoder drops nothing out
         assert losses[step] == pytest.approx(loss.item(), rel=1e-4)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-    assert torch.allclose(weights(found), weights(model), atol=1e-5)
+    assert torch.allclose(weights(fine_tuned), weights(model), atol=1e-5)
 
 
 def test_half_precision_leaves_float32(tiny_encoder: str) -> None:
@@ -91,7 +90,7 @@ def test_nothing_is_left_behind(tiny_encoder: str, monkeypatch: pytest.MonkeyPat
     before = dict(os.environ)
     model, _, _ = trained(tiny_encoder, steps=1)
     changed = {name for name in {*before, *os.environ} if before.get(name) != os.environ.get(name)}
-    assert not changed & {*ALONE, "MASTER_ADDR", "MASTER_PORT"}
+    assert not changed & {*SINGLE_PROCESS, "MASTER_ADDR", "MASTER_PORT"}
     assert not distributed.is_initialized()
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
@@ -116,12 +115,14 @@ def test_a_loss_that_is_no_number(tiny_encoder: str) -> None:
     assert len(trained(tiny_encoder, steps=1)[2]) == 1, "and the next one starts as if nothing had been"
 
 
-def test_progress_is_told(tiny_encoder: str) -> None:
-    told: list[tuple[int, int]] = []
+def test_progress_is_reported(tiny_encoder: str) -> None:
+    calls: list[tuple[int, int]] = []
     tokenizer, model = load_tokenizer(tiny_encoder), load_with_head(tiny_encoder, "classification", LABELS)
     objective = LabelledObjective({"en": text_examples(TEXTS, LABELS, tokenizer, 32)}, text_head, tokenizer, 4, 1)
-    fine_tune(model, objective, FineTuningConfig(steps=3, batch_size=4), lambda done, total: told.append((done, total)))
-    assert told == [(1, 3), (2, 3), (3, 3)]
+    fine_tune(
+        model, objective, FineTuningConfig(steps=3, batch_size=4), lambda done, total: calls.append((done, total))
+    )
+    assert calls == [(1, 3), (2, 3), (3, 3)]
 
 
 @pytest.mark.parametrize(
@@ -143,16 +144,16 @@ def test_another_objective_with_the_config_of_a_training(tiny_encoder: str) -> N
     """It may ask for workers and ZeRO 3, which one process has no use for; its weights are all there afterwards."""
     config = TrainingConfig(objectives=[{"kind": "mlm", "batch_size": 4}], steps=3, workers=2, zero_stage=3)
     before, model = (load_masked_lm(tiny_encoder) for _ in range(2))
-    losses = fine_tune(model, build_objective(config.objectives[0], FewMaterials(tiny_encoder)), config)
+    losses = fine_tune(model, config.objectives[0].build(SmallTrainingData(tiny_encoder)), config)
     assert len(losses) == 3 and weights(model).shape == weights(before).shape
     assert not torch.equal(weights(model), weights(before))
 
 
 def test_what_one_process_cannot_do(tiny_encoder: str) -> None:
-    materials = FewMaterials(tiny_encoder)
+    training_data = SmallTrainingData(tiny_encoder)
     config = TrainingConfig(objectives=[{"kind": "mlm"}], zero_stage=3, offload="all")
     with pytest.raises(TrainingError, match="offload: all needs ZeRO 3"):
-        fine_tune(load_masked_lm(tiny_encoder), build_objective(MlmConfig(), materials), config)
+        fine_tune(load_masked_lm(tiny_encoder), MlmConfig().build(training_data), config)
 
 
 def test_what_trainings_share_is_checked_in_both() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from babelray.cluster.progress import Progress
 from babelray.errors import DataError
-from babelray.progress import Progress
-from babelray.storage import Place
-from babelray.training.launch import Worker, _asks_for_gpus, _interruptible, run_workers
+from babelray.storage import Location
+from babelray.training.launch import Worker, WorkerRun, _asks_for_gpus, _interruptible, run_workers
 
 
 def test_ctrl_c_stays_an_interruption() -> None:
@@ -47,29 +47,29 @@ def test_the_error_of_one_worker_ends_those_that_wait_for_it(local_ray: None, tm
         ray.train.collective.barrier()
 
     with Progress(Console(file=io.StringIO()), "test") as progress, pytest.raises(DataError, match="no word is known"):
-        run_workers(work, 2, Place.parse(tmp_path / "runs"), 3, progress, lambda values, step: None)
+        run_workers(work, WorkerRun(2, Location.parse(tmp_path / "runs"), progress))
     assert len(list(tmp_path.glob("[01]-*"))) == 2, "what would fail again is not tried again"
 
 
-def test_a_record_of_checkpoints_that_is_half_written_is_mended(tmp_path: Path) -> None:
+def test_a_half_written_index_of_checkpoints_is_restored(tmp_path: Path) -> None:
     """Ray Train truncates it, then writes: a kill in between leaves nothing that it could read."""
-    from babelray.training.record import RECORD, KeepRecord, mend
+    from babelray.training.checkpoint_index import INDEX, CheckpointIndexBackup, restore_index
 
-    run = Place.parse(tmp_path / "workers")
-    whole = json.dumps({"checkpoint_results": ["checkpoint_1"]})
-    (run / RECORD).write_text(whole)
-    KeepRecord(run).after_report(None, [], "checkpoint_1")
-    for damaged in ("", whole[:20]):
-        (run / RECORD).write_text(damaged)
-        KeepRecord(run).after_report(None, [], "checkpoint_2")  # while Ray writes: not copied
-        mend(run)
-        assert (run / RECORD).read_text() == whole
+    run = Location.parse(tmp_path / "workers")
+    complete = json.dumps({"checkpoint_results": ["checkpoint_1"]})
+    (run / INDEX).write_text(complete)
+    CheckpointIndexBackup(run).after_report(None, [], "checkpoint_1")
+    for damaged in ("", complete[:20]):
+        (run / INDEX).write_text(damaged)
+        CheckpointIndexBackup(run).after_report(None, [], "checkpoint_2")  # while Ray writes: not copied
+        restore_index(run)
+        assert (run / INDEX).read_text() == complete
     newer = json.dumps({"checkpoint_results": ["checkpoint_2"]})
-    (run / RECORD).write_text(newer)
-    mend(run)
-    assert (run / RECORD).read_text() == newer
+    (run / INDEX).write_text(newer)
+    restore_index(run)
+    assert (run / INDEX).read_text() == newer
 
-    first = Place.parse(tmp_path / "first" / "workers")
-    (first / RECORD).write_text("")
-    mend(first)
-    assert not (first / RECORD).exists(), "the first record of all: Ray begins anew"
+    first = Location.parse(tmp_path / "first" / "workers")
+    (first / INDEX).write_text("")
+    restore_index(first)
+    assert not (first / INDEX).exists(), "the first index: Ray starts from the beginning"

@@ -11,7 +11,7 @@ import torch
 from babelray.errors import TrainingError
 from babelray.objectives.contrastive import Contrastive
 from babelray.training.engine import import_deepspeed
-from group import LocalWorker, free_port, run, start_group, two_workers, weights
+from support.process_group import LocalWorker, free_port, run, start_group, two_workers, weights
 
 OBJECTIVES = [
     {"kind": "static-mse", "batch_size": 8},
@@ -99,17 +99,21 @@ def test_a_resumed_training_ends_with_the_same_bits(tiny_encoder, tmp_path: Path
     assert found.keys() == expected.keys() and all(found[name].equal(expected[name]) for name in expected)
 
 
-def test_negatives_are_looked_for_again_and_a_resumed_training_has_the_same(
+def test_negatives_are_refreshed_and_a_resumed_training_has_the_same(
     tiny_encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An epoch is three steps of two of the six entries; the run is killed in the middle of the second and third."""
-    looked: list[int] = []
-    mine = Contrastive.mine
-    monkeypatch.setattr(Contrastive, "mine", lambda *arguments: (looked.append(1), mine(*arguments))[1])
-    objective = {"kind": "contrastive", "pairs": "words", "batch_size": 2, "hard_negatives": 2, "draw": "turns"}
-    how = config(objectives=[objective | {"mine": "every epoch"}], steps=8, checkpoint_every=1, learning_rate=1e-2)
+    calls: list[int] = []
+    mine_negatives = Contrastive.mine_negatives
+    monkeypatch.setattr(
+        Contrastive, "mine_negatives", lambda *arguments: (calls.append(1), mine_negatives(*arguments))[1]
+    )
+    objective = {"kind": "contrastive", "pairs": "words", "batch_size": 2, "hard_negatives": 2, "sampling": "epochs"}
+    how = config(
+        objectives=[objective | {"refresh_negatives": "every epoch"}], steps=8, checkpoint_every=1, learning_rate=1e-2
+    )
     run(tiny_encoder, how, tmp_path / "whole")
-    assert len(looked) == 3, "before the first, the fourth and the seventh step"
+    assert len(calls) == 3, "before the first, the fourth and the seventh step"
     for step in (4, 6, 7):
         run(tiny_encoder, how, tmp_path / "stopped", stop_after=step)
     run(tiny_encoder, how, tmp_path / "stopped")
@@ -138,10 +142,10 @@ def test_two_workers(undisturbed, tiny_encoder: str, tmp_path: Path) -> None:
     *losses, validated = two_workers(tiny_encoder, jobs)
     expected = weights(folder / "step-00006")
     for stage in (0, 1, 2, 3):
-        whole, stopped, resumed = losses[3 * stage : 3 * stage + 3]
+        complete, stopped, resumed = losses[3 * stage : 3 * stage + 3]
         for label in LABELS:
-            assert whole[label] == pytest.approx(worker.losses(label), rel=1e-4, abs=1e-5)
-            assert stopped[label] + resumed[label] == whole[label]
+            assert complete[label] == pytest.approx(worker.losses(label), rel=1e-4, abs=1e-5)
+            assert stopped[label] + resumed[label] == complete[label]
         found = weights(tmp_path / f"whole-{stage}" / "step-00006")
         assert close(found, expected, 2e-4)
         again = weights(tmp_path / f"stopped-{stage}" / "step-00006")
@@ -163,14 +167,18 @@ def test_two_workers(undisturbed, tiny_encoder: str, tmp_path: Path) -> None:
 def test_a_loss_that_is_not_a_number_stops_it(tiny_encoder: str, tmp_path: Path, monkeypatch) -> None:
     from babelray.objectives.static_mse import StaticMse
 
-    right = StaticMse.terms
+    right = StaticMse.loss_terms
 
     def wrong(self, model, batch):
-        terms = right(self, model, batch)
-        return torch.where(batch["language"] == 1, torch.nan, terms) if model.training and calls.pop() == 0 else terms
+        loss_terms = right(self, model, batch)
+        return (
+            torch.where(batch["language"] == 1, torch.nan, loss_terms)
+            if model.training and calls.pop() == 0
+            else loss_terms
+        )
 
     calls = [*range(4)]
-    monkeypatch.setattr(StaticMse, "terms", wrong)
+    monkeypatch.setattr(StaticMse, "loss_terms", wrong)
     with pytest.raises(TrainingError) as caught:
         run(tiny_encoder, config(objectives=OBJECTIVES[:1]), tmp_path)
     assert "diverged at step 4: the loss of static-mse is nan (languages de; drawn rows de:" in caught.value.problem
@@ -183,14 +191,14 @@ def test_a_gradient_that_is_not_a_number_stops_it(tiny_encoder: str, tmp_path: P
     """The loss is right, its gradient is not: the checkpoint of that step must not be written."""
     from babelray.objectives.static_mse import StaticMse
 
-    right = StaticMse.terms
+    right = StaticMse.loss_terms
     calls = [*range(3)]
 
     def wrong(self, model, batch):
-        terms = right(self, model, batch)
-        return terms + (0 * terms).sqrt() if calls.pop() == 0 else terms
+        loss_terms = right(self, model, batch)
+        return loss_terms + (0 * loss_terms).sqrt() if calls.pop() == 0 else loss_terms
 
-    monkeypatch.setattr(StaticMse, "terms", wrong)
+    monkeypatch.setattr(StaticMse, "loss_terms", wrong)
     with pytest.raises(TrainingError, match=r"diverged at step 3: the gradient's norm is (nan|inf)"):
         run(tiny_encoder, config(objectives=OBJECTIVES[:1], zero_stage=stage), tmp_path)
     assert not list(tmp_path.glob("step-*"))

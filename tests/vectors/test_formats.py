@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from babelray.errors import DataError, StorageError
-from babelray.storage import Place
+from babelray.storage import Location
 from babelray.vectors import formats
 from babelray.vectors.formats import read_vectors, write_vectors
 from babelray.vectors.word_vectors import WordVectors
@@ -36,9 +36,9 @@ def some_vectors(draw: st.DrawFn) -> WordVectors:
     return WordVectors(chosen, matrix, list(range(len(chosen), 0, -1)))
 
 
-def place_of(folder: Path, name: str, content: bytes) -> Place:
+def place_of(folder: Path, name: str, content: bytes) -> Location:
     (folder / name).write_bytes(content)
-    return Place.parse(folder / name)
+    return Location.parse(folder / name)
 
 
 def bits(matrix: torch.Tensor) -> torch.Tensor:
@@ -50,11 +50,11 @@ def bits(matrix: torch.Tensor) -> torch.Tensor:
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(some_vectors(), st.sampled_from([16, 1 << 18]))
 def test_what_is_written_is_read_again(name: str, tmp_path: Path, vectors: WordVectors, block: int) -> None:
-    place = Place.parse(tmp_path / name)
+    location = Location.parse(tmp_path / name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(formats, "BLOCK", block)
-        write_vectors(vectors, place)
-        again = read_vectors(place)
+        write_vectors(vectors, location)
+        again = read_vectors(location)
     assert again.words == vectors.words and again.counts == vectors.counts
     assert torch.equal(bits(again.matrix), bits(vectors.matrix))
 
@@ -112,13 +112,13 @@ def test_text_as_others_write_it(tmp_path: Path, header: bytes, end: bytes, last
 
 def test_the_bytes_of_text(tmp_path: Path) -> None:
     vectors = WordVectors(["new york", "\u00a0"], torch.tensor([[0.1, -2, 1e-10], [0, 0.5, 16777216]]), [7, 3])
-    write_vectors(vectors, Place.parse(tmp_path / "v.vec"))
+    write_vectors(vectors, Location.parse(tmp_path / "v.vec"))
     assert (tmp_path / "v.vec").read_bytes() == "2 3\nnew_york 0.1 -2 1e-10\n\u00a0 0 0.5 16777216\n".encode()
 
 
 def test_the_bytes_of_binary(tmp_path: Path) -> None:
     vectors = WordVectors(["new york", "猫"], torch.tensor([[0.1, -2], [0, 0.5]]), [7, 3])
-    write_vectors(vectors, Place.parse(tmp_path / "v.bin"))
+    write_vectors(vectors, Location.parse(tmp_path / "v.bin"))
     expected = b"2 2\nnew_york " + struct.pack("<2f", 0.1, -2) + "猫 ".encode() + struct.pack("<2f", 0, 0.5)
     assert (tmp_path / "v.bin").read_bytes() == expected
     lines = b"2 2\nnew_york " + struct.pack("<2f", 0.1, -2) + "\n猫 ".encode() + struct.pack("<2f", 0, 0.5) + b"\n"
@@ -129,15 +129,15 @@ def test_the_bytes_of_binary(tmp_path: Path) -> None:
 def test_binary_in_small_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(formats, "BLOCK", 1)
     vectors = WordVectors(["a", "longer", "猫" * 9], torch.randn(3, 7), [3, 2, 1])
-    write_vectors(vectors, Place.parse(tmp_path / "v.bin"))
-    again = read_vectors(Place.parse(tmp_path / "v.bin"))
+    write_vectors(vectors, Location.parse(tmp_path / "v.bin"))
+    again = read_vectors(Location.parse(tmp_path / "v.bin"))
     assert again.words == vectors.words and torch.equal(again.matrix, vectors.matrix)
 
 
 def test_the_same_vectors_give_the_same_compressed_file(tmp_path: Path) -> None:
     vectors = WordVectors(["a"], torch.ones(1, 2), [1])
     for name in ("1.vec.gz", "2.vec.gz"):
-        write_vectors(vectors, Place.parse(tmp_path / name))
+        write_vectors(vectors, Location.parse(tmp_path / name))
     assert (tmp_path / "1.vec.gz").read_bytes() == (tmp_path / "2.vec.gz").read_bytes()
     assert gzip.decompress((tmp_path / "1.vec.gz").read_bytes()) == b"1 2\na 1 1\n"
 
@@ -146,8 +146,8 @@ def test_the_same_vectors_give_the_same_compressed_file(tmp_path: Path) -> None:
 def test_other_types_are_written_as_float32(tmp_path: Path, dtype: torch.dtype) -> None:
     matrix = torch.randn(4, 3).to(dtype)
     for name in ("v.vec", "v.bin"):
-        write_vectors(WordVectors(list("abcd"), matrix.T.contiguous().T, [1] * 4), Place.parse(tmp_path / name))
-        assert torch.equal(read_vectors(Place.parse(tmp_path / name)).matrix, matrix.float())
+        write_vectors(WordVectors(list("abcd"), matrix.T.contiguous().T, [1] * 4), Location.parse(tmp_path / name))
+        assert torch.equal(read_vectors(Location.parse(tmp_path / name)).matrix, matrix.float())
 
 
 def test_a_word_counts_once_and_what_is_no_word_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,8 +156,8 @@ def test_a_word_counts_once_and_what_is_no_word_not_at_all(tmp_path: Path, monke
     binary = place_of(tmp_path, "v.bin", b"6 1\n" + b"".join(w + b" " + struct.pack("<f", x) for w, x in raw))
     for block in (4, 1 << 18):
         monkeypatch.setattr(formats, "BLOCK", block)
-        for place in (text, binary):
-            vectors = read_vectors(place)
+        for location in (text, binary):
+            vectors = read_vectors(location)
             assert vectors.words == ["a", "b"] and vectors.counts == [2, 1] and vectors.matrix.tolist() == [[1], [2]]
 
 
@@ -173,16 +173,16 @@ def test_words_with_spaces_as_in_glove(tmp_path: Path) -> None:
 def test_no_more_is_read_than_the_limit_needs(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(formats, "BLOCK", 64)
     vectors = WordVectors([f"w{i}" for i in range(1000)], torch.randn(1000, 4), list(range(1000, 0, -1)))
-    place = Place.parse(tmp_path / name)
-    write_vectors(vectors, place)
+    location = Location.parse(tmp_path / name)
+    write_vectors(vectors, location)
     if not name.endswith(".gz"):
         content = (tmp_path / name).read_bytes()
         (tmp_path / name).write_bytes(content[: len(content) // 2])  # what is after the limit may be missing
-    some = read_vectors(place, limit=100)
-    assert some.words == vectors.words[:100] and some.counts == list(range(100, 0, -1))
-    assert torch.equal(some.matrix, vectors.matrix[:100])
+    first = read_vectors(location, limit=100)
+    assert first.words == vectors.words[:100] and first.counts == list(range(100, 0, -1))
+    assert torch.equal(first.matrix, vectors.matrix[:100])
     if name.endswith(".gz"):
-        assert len(read_vectors(place, limit=5000)) == 1000
+        assert len(read_vectors(location, limit=5000)) == 1000
 
 
 @pytest.mark.parametrize(
@@ -190,8 +190,8 @@ def test_no_more_is_read_than_the_limit_needs(tmp_path: Path, name: str, monkeyp
     [
         (b"", "holds no words"),
         (b"0 3\n", "holds no words"),
-        (b"3 2\na 1 2\nb 3 4\n", "promises 3 words in line 1, but has 2"),
-        (b"1 2\na 1 2\nb 3 4\n", "promises 1 words in line 1, but has 2"),
+        (b"3 2\na 1 2\nb 3 4\n", "announces 3 words in line 1, but has 2"),
+        (b"1 2\na 1 2\nb 3 4\n", "announces 1 words in line 1, but has 2"),
         (b"2 2\na 1 2\nb 3\n", "line 3: 1 values instead of 2"),
         (b"a 1 2\nb 3 4\nc 5 6 7\n", "line 3: 3 values instead of 2"),
         (b"a 1 2\nb  4\n", "line 2: '' is not a number"),
@@ -220,10 +220,10 @@ def test_what_is_wrong_with_text_is_said_with_the_line(
         content = b"".join(b"w%d 0.1 0.2\n" % i for i in range(before)) + content
         number = int(problem.split(":")[0].removeprefix("line "))
         problem = problem.replace(f"line {number}", f"line {number + before}")
-    place = place_of(tmp_path, "v.vec", content)
+    location = place_of(tmp_path, "v.vec", content)
     with pytest.raises(DataError, match=problem.replace(".", r"\.")) as caught:
-        read_vectors(place)
-    assert str(place) in caught.value.problem
+        read_vectors(location)
+    assert str(location) in caught.value.problem
 
 
 @pytest.mark.parametrize(
@@ -231,10 +231,10 @@ def test_what_is_wrong_with_text_is_said_with_the_line(
     [
         (b"", "does not begin with"),
         (struct.pack("<2i", 793712314, 12), "does not begin with"),  # a model of fastText
-        (b"2 2\na " + struct.pack("<2f", 1, 2), "promises 2 words in line 1, but has 1"),
-        (b"2 2\na " + struct.pack("<2f", 1, 2) + b"b 1234567", "promises 2 words in line 1, but has 1"),
+        (b"2 2\na " + struct.pack("<2f", 1, 2), "announces 2 words in line 1, but has 1"),
+        (b"2 2\na " + struct.pack("<2f", 1, 2) + b"b 1234567", "announces 2 words in line 1, but has 1"),
         (b"1 2\na " + struct.pack("<2f", 1, float("nan")), "the vector of 'a' has a value that is not finite"),
-        (b"1 2\n" + b"x" * 100_000, "there is no end to word 1"),
+        (b"1 2\n" + b"x" * 100_000, "no end of word 1"),
     ],
 )
 def test_what_is_wrong_with_binary_is_said(tmp_path: Path, content: bytes, problem: str) -> None:
@@ -251,18 +251,18 @@ def test_damaged_compression_endless_lines_and_unknown_names(tmp_path: Path, mon
     with pytest.raises(DataError, match="a line of more than 1,000 bytes"):
         read_vectors(place_of(tmp_path, "v.vec", b"x" * 5000))
     for name in ("v", "v.gz", "v.csv", "vec"):
-        with pytest.raises(DataError, match="does not say which format"):
-            read_vectors(Place.parse(tmp_path / name))
-    with pytest.raises(StorageError, match="it is not there"):
-        read_vectors(Place.parse(tmp_path / "none.vec"))
+        with pytest.raises(DataError, match="the format does not follow"):
+            read_vectors(Location.parse(tmp_path / name))
+    with pytest.raises(StorageError, match="it does not exist"):
+        read_vectors(Location.parse(tmp_path / "none.vec"))
 
 
 @pytest.mark.parametrize("name", ["v.vec", "v.bin"])
 def test_what_cannot_be_written_leaves_nothing(tmp_path: Path, name: str) -> None:
     for word in ("", "a\nb", "\ud800"):
         with pytest.raises(DataError, match="written"):
-            write_vectors(WordVectors([word], torch.ones(1, 2), [1]), Place.parse(tmp_path / name))
+            write_vectors(WordVectors([word], torch.ones(1, 2), [1]), Location.parse(tmp_path / name))
     with pytest.raises(DataError, match="the vector of 'b' has a value that is not finite"):
         matrix = torch.tensor([[1.0, 2.0], [float("inf"), 0.0]])
-        write_vectors(WordVectors(["a", "b"], matrix, [2, 1]), Place.parse(tmp_path / name))
+        write_vectors(WordVectors(["a", "b"], matrix, [2, 1]), Location.parse(tmp_path / name))
     assert list(tmp_path.iterdir()) == []

@@ -1,10 +1,11 @@
-"""Any Hugging Face encoder, from a folder or by name, with its tokenizer. Weights are never unpickled."""
+"""Loading and saving Hugging Face encoders and tokenizers, from a folder or by name. Nothing is unpickled."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
 import json
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,34 +16,46 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from babelray.storage import AnyPath, Location
 
 HeadKind = Literal["classification", "tagging", "question-answering"]
 
 SAFE = {"use_safetensors": True, "trust_remote_code": False}
-"""No pickled weights, and no code that lies beside them."""
+"""No pickled weights, and no code from the same folder."""
 SHIPPED = {"babelray-mini": Path(__file__).resolve().parent.parent / "mini"}
-"""Encoders that come with Babelray, by the names that stand for them."""
+"""Encoders that are part of Babelray, by name."""
 
 
-def located(path: str) -> str:
-    """The folder of an encoder that is shipped, or in MLflow's registry; any other name or folder as it is."""
+def locate_encoder(path: AnyPath) -> str:
+    """The folder of an encoder that is part of Babelray or in MLflow's registry; any other name or folder unchanged."""
+    path = str(path)
     if path.startswith("models:/"):
-        from babelray.tracking.registry import fetched
+        from babelray.tracking.registry import download_version
         from babelray.tracking.tracker import tracking_uri
 
-        return fetched(path, tracking_uri("runs"))
+        return download_version(path, tracking_uri("runs"))
     return str(SHIPPED.get(path, path))
 
 
-def load_tokenizer(path: str, masks: bool = True) -> PreTrainedTokenizerBase:
-    """The tokenizer of an encoder; it must be a fast one, since words are found by character offsets.
+def encoder_files(path: AnyPath) -> list[Location]:
+    """The files of an encoder in a folder, without texts about it; none of one that a name stands for."""
+    from babelray.storage import Location
 
-    `masks` says whether it must have a pad and a mask token, as training needs; reading an encoder needs neither.
+    folder = locate_encoder(path)
+    if not (folder.startswith("s3://") or os.path.isdir(folder)):
+        return []
+    return [Location.parse(folder) / name for name in Location.parse(folder).files() if not name.endswith(".md")]
+
+
+def load_tokenizer(path: AnyPath, masks: bool = True) -> PreTrainedTokenizerBase:
+    """The tokenizer of an encoder; it must be a fast one, since words are located by character offsets.
+
+    `masks`: whether it must have a pad and a mask token, which training needs and inference does not.
     """
     from transformers import AutoTokenizer
 
-    with _explained(path):
-        tokenizer = AutoTokenizer.from_pretrained(located(path), trust_remote_code=False)
+    with _explain_errors(path):
+        tokenizer = AutoTokenizer.from_pretrained(locate_encoder(path), trust_remote_code=False)
     if not tokenizer.is_fast:
         raise DataError(f"the tokenizer of {path} is a slow one", "Save it with its tokenizer.json (a fast tokenizer).")
     if masks and (tokenizer.pad_token_id is None or tokenizer.mask_token_id is None):
@@ -50,20 +63,20 @@ def load_tokenizer(path: str, masks: bool = True) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-def load_masked_lm(path: str) -> PreTrainedModel:
+def load_masked_lm(path: AnyPath) -> PreTrainedModel:
     """The encoder with its language-modelling head, in float32."""
     import torch
     from transformers import AutoModelForMaskedLM
 
-    with _explained(path):
-        return AutoModelForMaskedLM.from_pretrained(located(path), dtype=torch.float32, **SAFE)
+    with _explain_errors(path):
+        return AutoModelForMaskedLM.from_pretrained(locate_encoder(path), dtype=torch.float32, **SAFE)
 
 
-def load_encoder(path: str, device: str | None = "cpu", dtype: torch.dtype | None = None) -> PreTrainedModel:
-    """The bare encoder, ready to be read from.
+def load_encoder(path: AnyPath, device: str | None = "cpu", dtype: torch.dtype | None = None) -> PreTrainedModel:
+    """The encoder without a head, in evaluation mode.
 
-    Weights go straight to the device (accelerate's `device_map`), without a copy in main memory; a device of None
-    leaves their place to DeepSpeed.
+    Weights are loaded directly to the device (accelerate's `device_map`), without a copy in main memory; with a device
+    of None, DeepSpeed places them.
     """
     import torch
     from transformers import AutoConfig, AutoModel
@@ -71,18 +84,18 @@ def load_encoder(path: str, device: str | None = "cpu", dtype: torch.dtype | Non
     options: dict[str, Any] = {"dtype": dtype or torch.float32, **SAFE}
     if device is not None:
         options["device_map"] = {"": device}
-    with _explained(path), _quiet():
-        folder = located(path)
+    with _explain_errors(path), _quiet():
+        folder = locate_encoder(path)
         family = AutoModel._model_mapping[type(AutoConfig.from_pretrained(folder, trust_remote_code=False))]
         if "add_pooling_layer" in inspect.signature(family.__init__).parameters:
             options["add_pooling_layer"] = False
         return AutoModel.from_pretrained(folder, **options).eval()
 
 
-def load_with_head(path: str, head: HeadKind, labels: Sequence[str] = (), seed: int = 0) -> PreTrainedModel:
-    """The encoder with a new head for a task, in float32; `labels` are what it can answer, but for questions.
+def load_with_head(path: AnyPath, head: HeadKind, labels: Sequence[str] = (), seed: int = 0) -> PreTrainedModel:
+    """The encoder with a new head for a task, in float32; `labels` are its classes, none for question answering.
 
-    The head's weights are drawn by the seed; no other random numbers are touched.
+    The seed determines the head's weights; the global random state does not change.
     """
     import torch
     import transformers
@@ -96,16 +109,16 @@ def load_with_head(path: str, head: HeadKind, labels: Sequence[str] = (), seed: 
         "tagging": transformers.AutoModelForTokenClassification,
         "question-answering": transformers.AutoModelForQuestionAnswering,
     }[head]
-    with _explained(path), _quiet(), torch.random.fork_rng(devices=[]):
+    with _explain_errors(path), _quiet(), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         try:
-            return family.from_pretrained(located(path), **options)
-        except RuntimeError as error:  # a head for other labels is there already, or weights do not fit the config
+            return family.from_pretrained(locate_encoder(path), **options)
+        except RuntimeError as error:  # it has a head for other labels, or weights that do not fit the config
             raise ValueError(f"its weights do not fit a head for {head} with {len(labels)} labels") from error
 
 
 def save_encoder(model: PreTrainedModel, folder: Path, weights: str = "float32") -> None:
-    """Save as `save_pretrained` does, with weights that take less room; they are read as float32 all the same."""
+    """Save as `save_pretrained` does, with weights of another number format, which load as float32."""
     import torch
 
     model.to(getattr(torch, weights)).save_pretrained(folder)
@@ -114,7 +127,7 @@ def save_encoder(model: PreTrainedModel, folder: Path, weights: str = "float32")
 
 
 def resolve_layer(layer: int, count: int) -> int:
-    """A layer as a number from 0 (embeddings) to `count`; negative numbers count from the last.
+    """The number of a layer, from 0 (embeddings) to `count`; negative numbers count from the last.
 
     >>> resolve_layer(-1, 12), resolve_layer(6, 12), resolve_layer(0, 12)
     (12, 6, 0)
@@ -126,14 +139,14 @@ def resolve_layer(layer: int, count: int) -> int:
 
 
 @contextlib.contextmanager
-def _explained(path: str) -> Iterator[None]:
-    """Turn what transformers raises on a bad folder or name into an error for the user."""
+def _explain_errors(path: AnyPath) -> Iterator[None]:
+    """Convert errors of transformers about a folder or a name into a `DataError`."""
     from safetensors import SafetensorError
 
     try:
         yield
     except (OSError, ValueError, KeyError, SafetensorError) as error:
-        if Path(path).is_dir():
+        if Path(str(path)).is_dir():
             remedy = "It must hold config.json, model.safetensors and tokenizer.json, as save_pretrained writes them."
         else:
             remedy = "Check the name; where no model hub can be reached, give a local folder."
@@ -143,7 +156,7 @@ def _explained(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what transformers says of weights that an encoder does not need, such as a head's."""
+    """Suppress messages of transformers about unused weights, such as a head's."""
     from transformers.utils import logging
 
     before = logging.get_verbosity()

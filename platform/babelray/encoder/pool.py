@@ -1,4 +1,4 @@
-"""Vectors of subwords into vectors of words and sentences. Pure functions of tensors.
+"""Pooling of subword vectors, and batching by length. Pure functions of tensors.
 
 Shapes: B batch, T subwords, D width.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 GROUP, MOST_GROUPS = 16, 8
-"""A batch is read in groups of texts of like length: one for so many texts, but no more than that."""
+"""The encoder reads a batch in groups of texts of similar length: a group per 16 texts, at most 8 groups."""
 
 
 def mean_pool(hidden_BTD: Tensor, mask_BT: Tensor) -> Tensor:
@@ -28,22 +28,22 @@ def mean_pool(hidden_BTD: Tensor, mask_BT: Tensor) -> Tensor:
 
 
 def read_by_length(encoder: PreTrainedModel, ids_BT: Tensor, mask_BT: Tensor, groups: int | None = None) -> Tensor:
-    """The encoder's vectors (B, T, D) of texts that are padded on the right, those of like length read together.
+    """The encoder's vectors (B, T, D) of texts that are padded on the right, read in groups of similar length.
 
-    In a batch that is read at once the longest text makes all others as long: two thirds of the work are padding.
-    Where a text is over, the vectors are zero or anything. `groups` is for workers that have unequally many texts.
+    In one batch, padding to the longest text would be two thirds of the work. At padding, vectors are undefined.
+    `groups` is for workers with different numbers of texts.
     """
     lengths_B, order_B = mask_BT.sum(1).sort(stable=True)
-    found = []
+    hidden = []
     for rows in order_B.split(length_groups(lengths_B.tolist(), groups)):
         longest = int(mask_BT[rows[-1]].sum())
         hidden_btD = encoder(input_ids=ids_BT[rows, :longest], attention_mask=mask_BT[rows, :longest]).last_hidden_state
-        found.append(functional.pad(hidden_btD, (0, 0, 0, ids_BT.shape[1] - longest)))
-    return torch.cat(found)[order_B.argsort()]
+        hidden.append(functional.pad(hidden_btD, (0, 0, 0, ids_BT.shape[1] - longest)))
+    return torch.cat(hidden)[order_B.argsort()]
 
 
 def group_count(texts: int) -> int:
-    """In how many groups so many texts are read."""
+    """The number of groups in which a number of texts is read."""
     return min(max(texts // GROUP, 1), MOST_GROUPS)
 
 

@@ -1,62 +1,58 @@
-"""A small encoder and its tokenizer from a random start, for places where no model hub can be reached."""
+"""A small encoder with random weights and its tokenizer, for training from scratch."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from pydantic import Field, model_validator
+
+from babelray.config import Config
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
     from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-    from babelray.encoder.config import ScratchConfig
+
+class ArchitectureConfig(Config):
+    """The architecture and the vocabulary of a small encoder."""
+
+    architecture: Literal["xlm-roberta", "roberta-prelayernorm"] = "roberta-prelayernorm"
+    """Pre-LayerNorm leaves the unigram plateau much sooner at small sizes; `xlm-roberta` is XLM-R's own layout."""
+    vocabulary: int = Field(4000, ge=300)
+    """Number of pieces in the SentencePiece vocabulary."""
+    byte_fallback: bool = True
+    """Whether a character outside the vocabulary is encoded as its bytes (256 pieces) or as unknown."""
+    tokenizer_sentences: int = Field(200_000, ge=1)
+    """Maximum number of sentences that the vocabulary is learned from."""
+    tokenizer_temperature: float = Field(0.3, ge=0, le=1)
+    """How these are distributed over languages: 1 in proportion to their data, 0 uniformly."""
+    width: int = Field(128, ge=8)
+    layers: int = Field(4, ge=1)
+    heads: int = Field(4, ge=1)
+    max_tokens: int = Field(128, ge=16)
+    """Maximum length of the input, in subwords."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    embeddings: Literal["random", "cooccurrence"] = "random"
+    """The initial embeddings: random, or from co-occurrences of subwords in text and translations."""
+
+    @model_validator(mode="after")
+    def _check_heads(self) -> ArchitectureConfig:
+        if self.width % self.heads:
+            raise ValueError(f"heads ({self.heads}) must divide width ({self.width})")
+        return self
 
 
 def train_tokenizer(
     texts: Iterable[str], vocabulary: int, max_tokens: int, byte_fallback: bool = False
 ) -> PreTrainedTokenizerFast:
     """A SentencePiece unigram model over the texts, as a fast tokenizer with XLM-R's special tokens."""
-    import sentencepiece
-    from sentencepiece import sentencepiece_model_pb2
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
-    special = ["<s>", "<pad>", "</s>", "<unk>"]
-    written = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(texts),
-        model_writer=written,
-        vocab_size=vocabulary - 1,  # the mask token comes on top
-        model_type="unigram",
-        character_coverage=0.9999,
-        hard_vocab_limit=False,
-        byte_fallback=byte_fallback,
-        num_threads=2,
-        minloglevel=2,
-        bos_id=0,
-        pad_id=1,
-        eos_id=2,
-        unk_id=3,
-    )
-    processor = sentencepiece.SentencePieceProcessor(model_proto=written.getvalue())
-    pieces = [(processor.id_to_piece(i), processor.get_score(i)) for i in range(processor.get_piece_size())]
-    known = [*zip(special, [0.0] * 4, strict=True), *pieces[4:], ("<mask>", 0.0)]
-    tokenizer = Tokenizer(models.Unigram(known, unk_id=3, byte_fallback=byte_fallback))
-    # What SentencePiece itself did to the texts: NFKC, and invisible characters such as Persian's half-spaces.
-    learned = sentencepiece_model_pb2.ModelProto.FromString(written.getvalue())
-    characters = normalizers.Precompiled(learned.normalizer_spec.precompiled_charsmap)
-    tokenizer.normalizer = normalizers.Sequence(
-        [characters, normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()])
-    tokenizer.add_special_tokens([*special, AddedToken("<mask>", lstrip=True, special=True)])
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
-    )
+    tokenizer = _fast_tokenizer(_train_sentencepiece(texts, vocabulary, byte_fallback), byte_fallback)
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         model_max_length=max_tokens,
@@ -70,7 +66,56 @@ def train_tokenizer(
     )
 
 
-def random_encoder(config: ScratchConfig, vocabulary: int, seed: int) -> PreTrainedModel:
+def _train_sentencepiece(texts: Iterable[str], vocabulary: int, byte_fallback: bool) -> bytes:
+    """A serialised SentencePiece model."""
+    import sentencepiece
+
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts),
+        model_writer=model,
+        vocab_size=vocabulary - 1,  # the mask token is added
+        model_type="unigram",
+        character_coverage=0.9999,
+        hard_vocab_limit=False,
+        byte_fallback=byte_fallback,
+        num_threads=2,
+        minloglevel=2,
+        bos_id=0,
+        pad_id=1,
+        eos_id=2,
+        unk_id=3,
+    )
+    return model.getvalue()
+
+
+def _fast_tokenizer(model: bytes, byte_fallback: bool) -> Tokenizer:
+    """The same segmentation and normalisation as a fast tokenizer."""
+    import sentencepiece
+    from sentencepiece import sentencepiece_model_pb2
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    pieces = [(processor.id_to_piece(i), processor.get_score(i)) for i in range(processor.get_piece_size())]
+    scores = [*zip(special, [0.0] * 4, strict=True), *pieces[4:], ("<mask>", 0.0)]
+    tokenizer = Tokenizer(models.Unigram(scores, unk_id=3, byte_fallback=byte_fallback))
+    # SentencePiece's own normalisation: NFKC, and invisible characters such as Persian's half-spaces.
+    learned = sentencepiece_model_pb2.ModelProto.FromString(model)
+    characters = normalizers.Precompiled(learned.normalizer_spec.precompiled_charsmap)
+    tokenizer.normalizer = normalizers.Sequence(
+        [characters, normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()])
+    tokenizer.add_special_tokens([*special, AddedToken("<mask>", lstrip=True, special=True)])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    return tokenizer
+
+
+def random_encoder(config: ArchitectureConfig, vocabulary: int, seed: int) -> PreTrainedModel:
     """A RoBERTa-family encoder with random weights."""
     import torch
     from transformers import (
@@ -104,23 +149,23 @@ def random_encoder(config: ScratchConfig, vocabulary: int, seed: int) -> PreTrai
 
 
 def cooccurrence_embeddings(contexts: Iterable[Sequence[int]], vocabulary: int, width: int, seed: int) -> Tensor:
-    """Vectors (V, D) of subwords by the company they keep, their elements of mean square 1.
+    """Vectors (V, D) of subwords from their co-occurrences, with elements of mean square 1.
 
     The positive pointwise mutual information of two subwords in a context, which is a sentence or a sentence with its
-    translation, cut to its first D singular vectors (Levy and Goldberg, 2014). Subwords that translate each other keep
-    the same company. What no context holds gets a random vector.
+    translation, reduced to its first D singular vectors (Levy and Goldberg, 2014). Subwords that translate each other
+    have similar contexts. Subwords without context get random vectors.
     """
     import torch
     from scipy import sparse
     from torch.nn import functional
 
     sets = [sorted(set(context)) for context in contexts]
-    rows = np.repeat(np.arange(len(sets)), [len(some) for some in sets])
-    columns = np.array([subword for some in sets for subword in some], dtype=np.int64)
+    rows = np.repeat(np.arange(len(sets)), [len(subwords) for subwords in sets])
+    columns = np.array([subword for subwords in sets for subword in subwords], dtype=np.int64)
     shape = (len(sets), vocabulary)
-    held_CV = sparse.csr_array((np.ones(len(columns), np.float32), (rows, columns)), shape)
-    lengths_C = np.maximum(held_CV.sum(1), 1)
-    together_VV = (held_CV.T @ sparse.diags_array(1 / lengths_C) @ held_CV).tocoo()  # a long context says no more
+    member_CV = sparse.csr_array((np.ones(len(columns), np.float32), (rows, columns)), shape)
+    lengths_C = np.maximum(member_CV.sum(1), 1)
+    together_VV = (member_CV.T @ sparse.diags_array(1 / lengths_C) @ member_CV).tocoo()  # contexts count equally
     row, column, counts = together_VV.row, together_VV.col, together_VV.data
     total_V = np.bincount(row, counts, vocabulary)
     smoothed_V = total_V**0.75
@@ -134,7 +179,7 @@ def cooccurrence_embeddings(contexts: Iterable[Sequence[int]], vocabulary: int, 
     torch.manual_seed(seed)
     u_VD, s_D, _ = torch.svd_lowrank(matrix_VV, q=min(width, vocabulary), niter=4)
     vectors_VD = torch.randn(vocabulary, width)
-    found_VD = functional.normalize(u_VD * s_D.sqrt()) * width**0.5
-    known_V = torch.from_numpy(total_V > 0)
-    vectors_VD[known_V] = found_VD[known_V]
+    factors_VD = functional.normalize(u_VD * s_D.sqrt()) * width**0.5
+    occurring_V = torch.from_numpy(total_V > 0)
+    vectors_VD[occurring_V] = factors_VD[occurring_V]
     return vectors_VD

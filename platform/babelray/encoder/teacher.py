@@ -1,4 +1,4 @@
-"""Encoders that another one learns sentences from: they give vectors of texts and are not trained."""
+"""Teachers: encoders whose vectors of texts another encoder learns."""
 
 from __future__ import annotations
 
@@ -37,4 +37,4 @@ def _universal() -> Teacher:
 def _encoder(name: str, device: torch.device) -> Teacher:
     from babelray.encoder.text_encoder import TextEncoder
 
-    return TextEncoder.open(name, batch_tokens=BATCH_TOKENS, device=str(device)).sentences
+    return TextEncoder.from_pretrained(name, batch_tokens=BATCH_TOKENS, device=str(device)).encode

@@ -1,4 +1,4 @@
-"""An encoder that is asked for vectors: of sentences, of words in sentences, of subwords; batched by length.
+"""Vectors of sentences, of words in sentences, and of subwords, by an encoder; batched by length.
 
 Shapes: N texts, B batch, T subwords, W words, D width.
 """
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from babelray.storage import AnyPath
+
 Pooling = Literal["mean", "last", "first", "all"]
 
 
 class TextEncoder:
-    """What an encoder makes of texts, at one of its layers.
+    """The vectors of texts at one layer of an encoder.
 
-    >>> encoder = TextEncoder.open("babelray-mini")                           # doctest: +SKIP
-    >>> encoder.sentences(["A dog barks.", "Ein Hund bellt."]).shape          # doctest: +SKIP
+    >>> encoder = TextEncoder.from_pretrained("babelray-mini")                           # doctest: +SKIP
+    >>> encoder.encode(["A dog barks.", "Ein Hund bellt."]).shape          # doctest: +SKIP
     torch.Size([2, 192])
     """
 
@@ -39,7 +41,7 @@ class TextEncoder:
         longest: int,
         batch_tokens: int = 8192,
     ) -> None:
-        """`read` gives the vectors (B, T, D) of subwords and their mask (B, T), on the device."""
+        """`read` returns the vectors (B, T, D) of subwords (B, T) with their mask (B, T), all on the device."""
         self.read = read
         self.device = device
         self.tokenizer = tokenizer
@@ -47,29 +49,31 @@ class TextEncoder:
         self.batch_tokens = batch_tokens
 
     @classmethod
-    def of(
+    def from_model(
         cls, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, layer: int = -1, batch_tokens: int = 8192
     ) -> TextEncoder:
-        """An encoder that is loaded; layers above the one that is read are cut off it."""
+        """From a loaded model; layers above the one that is read are removed from it."""
         reader = LayerReader(model, [resolve_layer(layer, model.config.num_hidden_layers)])
         return cls(reader.highest, reader.device, tokenizer, longest_input(model, tokenizer), batch_tokens)
 
     @classmethod
-    def open(cls, path: str, layer: int = -1, batch_tokens: int = 8192, device: str = "cpu") -> TextEncoder:
+    def from_pretrained(
+        cls, path: AnyPath, layer: int = -1, batch_tokens: int = 8192, device: str = "cpu"
+    ) -> TextEncoder:
         """The encoder in a folder, or of a name."""
-        return cls.of(load_encoder(path, device), load_tokenizer(path, masks=False), layer, batch_tokens)
+        return cls.from_model(load_encoder(path, device), load_tokenizer(path, masks=False), layer, batch_tokens)
 
-    def speaking(self, language: str, beside: str) -> TextEncoder:
+    def for_language(self, language: str, beside: str) -> TextEncoder:
         """The encoder for texts of a language that are compared with texts of another: itself, unless languages are
-        mapped (see `encoder/mapped.py`).
+        mapped (see `models/mapped.py`).
         """
         return self
 
-    def sentences(self, texts: Sequence[str], pooling: Pooling = "mean") -> Tensor:
-        """A vector (N, D) for each text, in main memory: the mean of its subwords without special ones, or of all, or
-        its first token, which is special, or its last subword.
+    def encode(self, texts: Sequence[str], pooling: Pooling = "mean") -> Tensor:
+        """A vector (N, D) for each text, in main memory: the mean over its subwords without special ones, or over all,
+        or the vector of its first token, which is special, or of its last subword.
         """
-        found, order = [], []
+        vectors, order = [], []
         for rows, hidden_BTD, encoded in self._batches(texts, spans=False):
             real_BT = _real(encoded).to(hidden_BTD.device)
             if pooling in ("mean", "all"):
@@ -80,21 +84,21 @@ class TextEncoder:
             else:
                 last_B = (real_BT * torch.arange(real_BT.shape[1], device=real_BT.device)).argmax(1)
                 pooled_BD = hidden_BTD[torch.arange(len(rows)), last_B].float()
-            found.append(pooled_BD.cpu())
+            vectors.append(pooled_BD.cpu())
             order += rows
-        return torch.cat(found)[torch.tensor(order).argsort()]
+        return torch.cat(vectors)[torch.tensor(order).argsort()]
 
     def words(
         self, texts: Sequence[str], tokens: Sequence[Sequence[str]], pooling: Literal["mean", "last"] = "mean"
     ) -> list[tuple[list[int], Tensor]]:
-        """Of each text the words that are there, by their places in `tokens`, and their vectors (W, D).
+        """For each text the positions in `tokens` of the words that have a vector, and their vectors (W, D).
 
-        `tokens` are what each text is cut into, in order. A word that was cut off with the end of a long text, or that
-        the tokenizer has no subword for, is not there.
+        `tokens` are the words of each text, in order. A word beyond the maximum length, or without a subword, has no
+        vector.
         """
-        found: dict[int, tuple[list[int], Tensor]] = {}
+        vectors: dict[int, tuple[list[int], Tensor]] = {}
         for rows, hidden_BTD, encoded in self._batches(texts):
-            weights_BWT, there_BW = word_pools(
+            weights_BWT, present_BW = word_pools(
                 [texts[row] for row in rows],
                 [tokens[row] for row in rows],
                 encoded["offset_mapping"].numpy(),
@@ -102,26 +106,26 @@ class TextEncoder:
                 pooling,
             )
             vectors_BWD = (weights_BWT.to(hidden_BTD) @ hidden_BTD).float().cpu()
-            for row, vectors_WD, there_W in zip(rows, vectors_BWD, there_BW, strict=True):
-                found[row] = there_W.nonzero()[:, 0].tolist(), vectors_WD[there_W]
-        return [found[row] for row in range(len(texts))]
+            for row, vectors_WD, present_W in zip(rows, vectors_BWD, present_BW, strict=True):
+                vectors[row] = present_W.nonzero()[:, 0].tolist(), vectors_WD[present_W]
+        return [vectors[row] for row in range(len(texts))]
 
     def subwords(self, texts: Sequence[str]) -> list[tuple[Tensor, Tensor]]:
-        """Of each text the character spans (T, 2) of its subwords, special ones left out, and their vectors (T, D)."""
-        found: dict[int, tuple[Tensor, Tensor]] = {}
+        """For each text the character spans (T, 2) of its subwords, without special ones, and their vectors (T, D)."""
+        vectors: dict[int, tuple[Tensor, Tensor]] = {}
         for rows, hidden_BTD, encoded in self._batches(texts):
             spans_BT2 = encoded["offset_mapping"]
             for row, spans_T2, vectors_TD, real_T in zip(
                 rows, spans_BT2, hidden_BTD.float().cpu(), _real(encoded), strict=True
             ):
-                found[row] = spans_T2[real_T], vectors_TD[real_T]
-        return [found[row] for row in range(len(texts))]
+                vectors[row] = spans_T2[real_T], vectors_TD[real_T]
+        return [vectors[row] for row in range(len(texts))]
 
     @torch.no_grad()
     def _batches(self, texts: Sequence[str], spans: bool = True) -> Iterator[tuple[list[int], Tensor, Any]]:
-        """Batches of texts of like length: which they are, the layer's vectors (B, T, D), and what was read.
+        """Batches of texts of similar length: their rows, the layer's vectors (B, T, D), and the tokenizer's output.
 
-        With `spans`, where each subword stands in its text as well.
+        With `spans`, the output has the character span of each subword.
         """
         names = ["input_ids", "attention_mask", "special_tokens_mask", *(["offset_mapping"] if spans else [])]
         encoded = self.tokenizer(
@@ -138,12 +142,12 @@ class TextEncoder:
 
 
 def _real(encoded: Any) -> Tensor:
-    """Where subwords stand that are neither special nor padding (B, T)."""
+    """The mask (B, T) of subwords that are neither special nor padding."""
     return encoded["attention_mask"].bool() & (encoded["special_tokens_mask"] == 0)
 
 
 def _padded(encoded: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase) -> dict[str, Tensor]:
-    """Lists of unequal length as tensors, filled up on the right."""
+    """Lists of unequal length as tensors, padded on the right."""
     longest = max(len(ids) for ids in encoded["input_ids"])
     fill: dict[str, Any] = {
         "input_ids": tokenizer.pad_token_id or 0,
@@ -151,7 +155,7 @@ def _padded(encoded: dict[str, list[Any]], tokenizer: PreTrainedTokenizerBase) -
         "special_tokens_mask": 1,
         "offset_mapping": (0, 0),
     }
-    return {  # by way of numpy, which reads lists several times as fast
+    return {  # through numpy, which converts lists several times as fast
         name: torch.from_numpy(np.array([[*row, *[fill[name]] * (longest - len(row))] for row in rows]))
         for name, rows in encoded.items()
     }

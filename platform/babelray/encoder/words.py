@@ -1,4 +1,4 @@
-"""Which subwords make up which word, found by character offsets in the text as it stands.
+"""The subwords of each word, by character offsets in the unchanged text.
 
 Giving a tokenizer the words one by one would put a space before each, which is wrong for languages written
 without spaces; offsets are right for all.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def token_spans(text: str, tokens: Sequence[str]) -> np.ndarray:
-    """Start and end (N, 2) of each token in the text it was cut from.
+    """Start and end (N, 2) of each token in its text.
 
     >>> token_spans("Hi you.", ["Hi", "you", "."]).tolist()
     [[0, 2], [3, 6], [6, 7]]
@@ -55,23 +55,23 @@ def word_pools(
     tokens: Sequence[Sequence[str]],
     offsets_BT2: np.ndarray,
     subwords_BT: np.ndarray,
-    how: Literal["last", "mean"],
+    pooling: Literal["last", "mean"],
 ) -> tuple[Tensor, Tensor]:
-    """Weights (B, W, T) that turn vectors of subwords into vectors of words, and where there are words (B, W).
+    """Weights (B, W, T) that pool vectors of subwords into vectors of words, and the mask (B, W) of words.
 
-    A word is its last subword, or the mean of its subwords; one that was cut off, or that the tokenizer has no subword
-    for, is not there.
+    The vector of a word is that of its last subword, or the mean over its subwords. The mask excludes words beyond the
+    maximum length, and words without a subword.
     """
     import torch
 
-    found = []
+    pairs = []
     for text, words, offsets_T2, real_T in zip(texts, tokens, offsets_BT2, subwords_BT, strict=True):
         spans_T2 = np.where(real_T[:, None], offsets_T2, 0)
-        found.append(overlaps(token_spans(text, words), spans_T2))
+        pairs.append(overlaps(token_spans(text, words), spans_T2))
     widest = max((len(words) for words in tokens), default=0)
     weights_BWT = np.zeros((len(texts), max(1, widest), offsets_BT2.shape[1]), dtype=np.float32)
-    for row, (word, subword) in enumerate(found):
-        if how == "last":
+    for row, (word, subword) in enumerate(pairs):
+        if pooling == "last":
             last = np.append(word[1:] != word[:-1], True)[: len(word)]
             word, subword = word[last], subword[last]
         weights_BWT[row, word, subword] = 1

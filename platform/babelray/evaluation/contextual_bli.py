@@ -26,21 +26,21 @@ Shapes: N pairs of occurrences, R of which are read, D width, n nearest candidat
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
-import torch
+from pydantic import Field
 
 from babelray.errors import DataError
-from babelray.evaluation.bli import RANKS, rank_scores
-from babelray.evaluation.retrieval import groups_of
-from babelray.lexicon.word_alignment import Links, align_words
-from babelray.vectors.retrieval import nearest
+from babelray.evaluation.benchmark import BENCHMARKS, Result, System
+from babelray.evaluation.parallel import ParallelBenchmark
+from babelray.metrics.bli import RANKS, rank_scores
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from babelray.encoder.text_encoder import TextEncoder
+    from babelray.lexicon.statistical_alignment import Links
     from babelray.text.segment import Segmenter
 
 Item = TypeVar("Item")
@@ -49,6 +49,59 @@ DEPTH = max(RANKS)
 """Candidates that are looked at for each occurrence."""
 SENTENCES = 1024
 """Sentences whose vectors are in memory at once."""
+
+
+@BENCHMARKS.register
+class ContextualBli(ParallelBenchmark):
+    """Share of words in a sentence whose nearest word in the other language, each in its own context, is the one that
+    translates it in that very sentence. Contextual lexicon induction (CBLI), by Zhao and Eger (2022).
+    """
+
+    title: ClassVar[str] = "Word translation in context"
+    main_metric: ClassVar[str] = "p1"
+    columns: ClassVar[Mapping[str, str]] = {
+        "occurrences": ",.0f",
+        "p1": "%",
+        "p5": "%",
+        "mrr": ".3f",
+        "word_p1": "%",
+    }
+    metric_titles: ClassVar[Mapping[str, str]] = {"word_p1": "the word, P@1"}
+
+    benchmark: Literal["contextual-bli"] = "contextual-bli"
+    max_sentences: int = Field(20_000, ge=1)
+    """Sentence pairs of a language, evenly from all; links between words are learned from them."""
+    min_count: int = Field(2, ge=1)
+    """Two words that are linked less often are not asked for."""
+    occurrences_per_word: int = Field(10, ge=1)
+    """So many occurrences of a word are asked for."""
+    max_occurrences: int = Field(10_000, ge=1)
+    """So many are asked for in all, among as many candidates."""
+    csls: int = Field(10, ge=0)
+    """CSLS' k; cosine if 0."""
+
+    def run(self, encoder: TextEncoder, system: System) -> Result:
+        from babelray.text.segment import Segmenter
+
+        induced = {}
+        for code, sentences, translations in self.read():
+            # by ICU always: scores must not depend on what is installed
+            sources = tokenised(spread(sentences, self.max_sentences), Segmenter.for_language(code))
+            targets = tokenised(spread(translations, self.max_sentences), Segmenter.for_language(self.hub))
+            induced[code] = contextual_bli(
+                encoder.for_language(code, self.hub),
+                sources,
+                targets,
+                csls=self.csls,
+                min_count=self.min_count,
+                per_word=self.occurrences_per_word,
+                most=self.max_occurrences,
+                reader=encoder.for_language(self.hub, code),
+            )
+        return Result(
+            {code: answers.metrics() for code, answers in induced.items()},
+            {code: answers.predictions() for code, answers in induced.items()},
+        )
 
 
 class Tokenised(NamedTuple):
@@ -67,7 +120,7 @@ class Occurrence(NamedTuple):
 
 
 class Induced(NamedTuple):
-    """What was found for the occurrences, in their order."""
+    """The results of the occurrences, in their order."""
 
     ranks: list[int]
     """The rank of the translation at this place; 0 if it is not among the first `DEPTH`."""
@@ -79,7 +132,7 @@ class Induced(NamedTuple):
     unread: int
     """Occurrences that are not read, in either language."""
 
-    def measures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         return {
             "occurrences": len(self.ranks),
             "words": len({word.lower() for word in self.words}),
@@ -89,8 +142,8 @@ class Induced(NamedTuple):
         }
 
     def predictions(self) -> dict[str, Any]:
-        hits = [int(rank == 1) for rank in self.ranks]
-        return {"hits": hits, "ranks": self.ranks, "words": self.words, "answers": self.answers}
+        example_scores = [int(rank == 1) for rank in self.ranks]
+        return {"example_scores": example_scores, "ranks": self.ranks, "words": self.words, "answers": self.answers}
 
 
 def tokenised(sentences: Iterable[str], segmenter: Segmenter) -> list[Tokenised]:
@@ -114,6 +167,12 @@ def contextual_bli(
     cosine if 0. `min_count`, `per_word`, `most`: see `linked_occurrences`. `reader` reads the targets, if it is not the
     same encoder.
     """
+    import torch
+
+    from babelray.lexicon.statistical_alignment import align_words
+    from babelray.metrics.retrieval import groups_of
+    from babelray.vectors.retrieval import nearest
+
     source_tokens, target_tokens = ([sentence.tokens for sentence in side] for side in (sources, targets))
     if links is None:
         links = align_words(source_tokens, target_tokens)
@@ -121,11 +180,15 @@ def contextual_bli(
     if not asked:
         problem = f"among {len(sources)} sentence pairs no two different words are linked {min_count} times"
         raise DataError(problem, "Give more sentences, or a smaller `min_count`.")
-    x_ND, x_read_N = occurrence_vectors(encoder, sources, [(found.pair, found.source) for found in asked])
-    y_ND, y_read_N = occurrence_vectors(reader or encoder, targets, [(found.pair, found.target) for found in asked])
-    words = [source_tokens[found.pair][found.source] for found in asked]
-    translations = [target_tokens[found.pair][found.target] for found in asked]
-    same_place = groups_of([f"{found.target} {targets[found.pair].text}" for found in asked])
+    x_ND, x_read_N = occurrence_vectors(
+        encoder, sources, [(occurrence.pair, occurrence.source) for occurrence in asked]
+    )
+    y_ND, y_read_N = occurrence_vectors(
+        reader or encoder, targets, [(occurrence.pair, occurrence.target) for occurrence in asked]
+    )
+    words = [source_tokens[occurrence.pair][occurrence.source] for occurrence in asked]
+    translations = [target_tokens[occurrence.pair][occurrence.target] for occurrence in asked]
+    same_place = groups_of([f"{occurrence.target} {targets[occurrence.pair].text}" for occurrence in asked])
     same_word = groups_of([word.lower() for word in translations])
 
     read_R = (x_read_N & y_read_N).nonzero()[:, 0]
@@ -159,7 +222,7 @@ def linked_occurrences(
     if not len(sources) == len(targets) == len(links):
         problem = f"{len(sources)} source sentences, {len(targets)} target sentences and {len(links)} rows of links"
         raise DataError(problem, "Give as many of each.")
-    found: dict[tuple[str, str], list[Occurrence]] = defaultdict(list)
+    by_pair: dict[tuple[str, str], list[Occurrence]] = defaultdict(list)
     seen: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
     for pair, (source, target, some) in enumerate(zip(sources, targets, links, strict=True)):
         if (both := (tuple(source), tuple(target))) in seen:
@@ -171,12 +234,14 @@ def linked_occurrences(
                 raise DataError(f"sentence pair {pair}: a link {i}-{j} between {sizes}", "Positions count from 0.")
             word, translation = source[i].lower(), target[j].lower()
             if word != translation and _has_letters(word) and _has_letters(translation):
-                found[word, translation].append(Occurrence(pair, i, j))
+                by_pair[word, translation].append(Occurrence(pair, i, j))
     by_word: dict[str, list[Occurrence]] = defaultdict(list)
-    for (word, _), some_here in found.items():
-        if len(some_here) >= min_count:
-            by_word[word] += some_here
-    return spread(sorted(kept for some in by_word.values() for kept in spread(sorted(some), per_word)), most)
+    for (word, _), occurrences in by_pair.items():
+        if len(occurrences) >= min_count:
+            by_word[word] += occurrences
+    return spread(
+        sorted(occurrence for some in by_word.values() for occurrence in spread(sorted(some), per_word)), most
+    )
 
 
 def one_to_one(links: Links) -> Links:
@@ -213,6 +278,8 @@ def occurrence_vectors(
 
     No sentence is encoded twice, and none that nothing is wanted of.
     """
+    import torch
+
     rows_of: dict[int, list[int]] = defaultdict(list)
     for row, (sentence, _) in enumerate(wanted):
         rows_of[sentence].append(row)
@@ -222,9 +289,9 @@ def occurrence_vectors(
     numbers = list(rows_of)
     for start in range(0, len(numbers), SENTENCES):
         some = numbers[start : start + SENTENCES]
-        found = encoder.words([sentences[s].text for s in some], [sentences[s].tokens for s in some])
-        for sentence, (places, vectors_WD) in zip(some, found, strict=True):
-            at = {place: w for w, place in enumerate(places)}
+        encoded = encoder.words([sentences[s].text for s in some], [sentences[s].tokens for s in some])
+        for sentence, (locations, vectors_WD) in zip(some, encoded, strict=True):
+            at = {location: w for w, location in enumerate(locations)}
             rows = [row for row in rows_of[sentence] if wanted[row][1] in at]
             vectors.append(vectors_WD[[at[wanted[row][1]] for row in rows]])
             order += rows
@@ -239,8 +306,11 @@ def occurrence_vectors(
 def first_ranks(positions_Nn: Tensor, labels_N: Tensor) -> Tensor:
     """The rank (N) of each row's first candidate that has the row's own label; 0 if none has.
 
+    >>> import torch
     >>> first_ranks(torch.tensor([[0, 1], [2, 1], [1, 0]]), torch.arange(3)).tolist()
     [1, 2, 0]
     """
+    import torch
+
     right_Nn = labels_N[positions_Nn] == labels_N.unsqueeze(1)
     return torch.where(right_Nn.any(1), right_Nn.int().argmax(1) + 1, 0)

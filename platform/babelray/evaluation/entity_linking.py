@@ -25,19 +25,20 @@ Shapes: N mentions, M names of a block, D width, n nearest names.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-import torch
+from pydantic import model_validator
 
 from babelray.errors import DataError
+from babelray.evaluation.benchmark import BENCHMARKS, EncoderBenchmark, Result, System
+from babelray.languages import LANGUAGES
 from babelray.lexicon.synonyms import LINE, read_names
-from babelray.vectors.retrieval import nearest
+from babelray.storage import Location
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from babelray.encoder.text_encoder import Pooling, TextEncoder
-    from babelray.storage import Place
 
 KnowledgeBase = dict[str, str]
 """Names and the concepts that each stands for, joined by `|`: millions of names fit into memory as text."""
@@ -49,6 +50,79 @@ NAMES = 1 << 15
 """Names whose vectors are in memory at once."""
 
 
+@BENCHMARKS.register
+class EntityLinking(EncoderBenchmark):
+    """Share of mentions, each encoded alone, whose nearest name in the knowledge base names the same concept. XL-BEL by
+    Liu et al. (2021), as used by Vulić et al. (2023).
+    """
+
+    title: ClassVar[str] = "Entity linking"
+    main_metric: ClassVar[str] = "p1"
+    columns: ClassVar[Mapping[str, str]] = {
+        "mentions": ",.0f",
+        "coverage": "%",
+        "p1": "%",
+        "p5": "%",
+        "mrr": ".3f",
+    }
+    metric_titles: ClassVar[Mapping[str, str]] = {"coverage": "can be linked"}
+
+    benchmark: Literal["entity-linking"] = "entity-linking"
+    data: str
+    """Mentions, with {lang} for the language: XL-BEL's `{lang}_1k_test_query.txt`."""
+    knowledge_base: str
+    """A file of names, one `CUI||name` per line, or a pattern of several; with `{lang}`, one for each language."""
+    languages: list[str] | None = None
+    """Only these; all that have a file by default."""
+    hub: str = "en"
+    """The language of the names, unless each language has its own knowledge base."""
+    pooling: Literal["mean", "first", "last"] = "mean"
+    layer: int | None = -1
+    """The last, as in Vulić et al. (2023)."""
+
+    @model_validator(mode="after")
+    def _data_name_the_language(self) -> EntityLinking:
+        if "{lang}" not in self.data:
+            raise ValueError("data must have {lang} in it, which stands for a language's code")
+        return self
+
+    def _mention_files(self) -> dict[str, Location]:
+        locations = {code: Location.parse(self.data.replace("{lang}", code)) for code in self.languages or LANGUAGES}
+        files = {code: location for code, location in locations.items() if location.is_file()}
+        missing = [str(location) for code, location in locations.items() if code not in files]
+        if not files or (self.languages and missing):
+            where = missing[0] if self.languages else self.data
+            raise DataError(f"there are no mentions at {where}", "Give files such as `{lang}_1k_test_query.txt`.")
+        return files
+
+    def _names(self, code: str) -> list[Location]:
+        location = Location.parse(self.knowledge_base.replace("{lang}", code))
+        files = location.glob()
+        if not files:
+            raise DataError(f"there is no knowledge base at {location}", "Give a file with one `CUI||name` per line.")
+        return files
+
+    def sources(self, languages: Sequence[str] = ()) -> list[Location]:
+        mentions = self._mention_files()
+        names = {location for code in mentions for location in self._names(code)}
+        return [*mentions.values(), *sorted(names - {*mentions.values()})]
+
+    def run(self, encoder: TextEncoder, system: System) -> Result:
+        mentions = {code: read_mentions(location) for code, location in self._mention_files().items()}
+        sharing: dict[tuple[Location, ...], list[str]] = {}
+        for code in mentions:
+            sharing.setdefault(tuple(self._names(code)), []).append(code)
+        links: dict[str, Links] = {}
+        for locations, codes in sharing.items():
+            names = read_knowledge_base(locations)
+            hub = codes[0] if "{lang}" in self.knowledge_base else self.hub
+            links |= entity_linking(encoder, {code: mentions[code] for code in codes}, names, self.pooling, hub)
+        return Result(
+            {code: links[code].metrics() for code in mentions},
+            {code: links[code].predictions() for code in mentions},
+        )
+
+
 class Mention(NamedTuple):
     """A text, and the concepts that it may be linked to."""
 
@@ -57,7 +131,7 @@ class Mention(NamedTuple):
 
 
 class Links(NamedTuple):
-    """What was found for the mentions of a language, in their order."""
+    """The results of the mentions of a language, in their order."""
 
     ranks: list[int]
     """The rank of the first right name; 0 if it is not among the first `DEPTH`."""
@@ -66,7 +140,7 @@ class Links(NamedTuple):
     coverage: float
     """The share of mentions that have a concept with a name."""
 
-    def measures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         count = len(self.ranks)
         return {
             **{f"p{k}": sum(1 <= rank <= k for rank in self.ranks) / count for k in RANKS},
@@ -76,7 +150,7 @@ class Links(NamedTuple):
         }
 
     def predictions(self) -> dict[str, Any]:
-        return {"hits": [int(rank == 1) for rank in self.ranks], "ranks": self.ranks, "answers": self.answers}
+        return {"example_scores": [int(rank == 1) for rank in self.ranks], "ranks": self.ranks, "answers": self.answers}
 
 
 def entity_linking(
@@ -91,20 +165,22 @@ def entity_linking(
     Mentions of all languages are asked for together: each name is encoded once, and forgotten; or once for each way in
     which languages are mapped.
     """
+    import torch
+
     covered = {code: _covered(code, some, names) for code, some in mentions.items()}
     texts = list(names)
-    readers = {code: encoder.speaking(hub, code) for code in mentions}
-    found: dict[str, list[list[int]]] = {}
+    readers = {code: encoder.for_language(hub, code) for code in mentions}
+    nearest_of: dict[str, list[list[int]]] = {}
     for reader in dict.fromkeys(readers.values()):
         codes = [code for code in mentions if readers[code] is reader]
         asked = {code: [mention.text for mention in mentions[code]] for code in codes}
-        vectors_ND = torch.cat([_encoded(encoder.speaking(code, hub), asked[code], pooling) for code in codes])
+        vectors_ND = torch.cat([_encoded(encoder.for_language(code, hub), asked[code], pooling) for code in codes])
         blocks = (_encoded(reader, texts[start : start + NAMES], pooling) for start in range(0, len(texts), NAMES))
         positions = nearest_names(vectors_ND, blocks).split([len(some) for some in asked.values()])
-        found |= {code: some_Nn.tolist() for code, some_Nn in zip(codes, positions, strict=True)}
+        nearest_of |= {code: some_Nn.tolist() for code, some_Nn in zip(codes, positions, strict=True)}
     links = {}
     for code, some in mentions.items():
-        nearby = [[texts[position] for position in row] for row in found[code]]
+        nearby = [[texts[position] for position in row] for row in nearest_of[code]]
         ranks = [_rank(mention, near, names) for mention, near in zip(some, nearby, strict=True)]
         answers = [f"{names[near[0]]}||{near[0]}" for near in nearby]
         links[code] = Links(ranks, answers, covered[code] / len(some))
@@ -116,9 +192,14 @@ def nearest_names(mentions_ND: Tensor, blocks: Iterable[Tensor], n: int = DEPTH)
 
     No more than one block is needed at a time: the n nearest of all are among the n nearest of each.
 
+    >>> import torch
     >>> nearest_names(torch.eye(3)[:1], [torch.eye(3)[1:], torch.ones(1, 3), torch.eye(3)[:1]], n=2).tolist()
     [[3, 2]]
     """
+    import torch
+
+    from babelray.vectors.retrieval import nearest
+
     best_Nn = mentions_ND.new_empty(len(mentions_ND), 0)
     positions_Nn = torch.empty(len(mentions_ND), 0, dtype=torch.long, device=mentions_ND.device)
     seen = 0
@@ -140,8 +221,8 @@ def _rank(mention: Mention, near: Sequence[str], names: KnowledgeBase) -> int:
 def _covered(code: str, mentions: Sequence[Mention], names: KnowledgeBase) -> int:
     """How many mentions have a concept with a name."""
     wanted = frozenset().union(*(mention.concepts for mention in mentions))
-    known = {concept for joined in names.values() for concept in joined.split("|") if concept in wanted}
-    count = sum(not mention.concepts.isdisjoint(known) for mention in mentions)
+    named = {concept for joined in names.values() for concept in joined.split("|") if concept in wanted}
+    count = sum(not mention.concepts.isdisjoint(named) for mention in mentions)
     if not count:
         problem = f"no mention in language {code!r} has a concept with a name in the knowledge base"
         wants, has = min(wanted, default="none"), next(iter(names.values()), "none")
@@ -150,29 +231,29 @@ def _covered(code: str, mentions: Sequence[Mention], names: KnowledgeBase) -> in
 
 
 def _encoded(encoder: TextEncoder, texts: Sequence[str], pooling: Pooling) -> Tensor:
-    vectors_ND = encoder.sentences(texts, pooling)
+    vectors_ND = encoder.encode(texts, pooling)
     if broken := int((~vectors_ND.isfinite().all(1)).sum()):
         problem = f"the vectors of {broken} of {len(texts)} mentions or names are not numbers"
         raise DataError(problem, "The training of the encoder has diverged, or its weights are damaged.")
     return vectors_ND
 
 
-def read_mentions(place: Place) -> list[Mention]:
+def read_mentions(location: Location) -> list[Mention]:
     """The mentions of a file, in its order; XL-BEL's `de_1k_test_query.txt`."""
-    found = [Mention(text, frozenset(concepts)) for concepts, text in read_names(place)]
-    if not found:
-        raise DataError(f"{place}, line 1: there are no mentions", LINE)
-    return found
+    mentions = [Mention(text, frozenset(concepts)) for concepts, text in read_names(location)]
+    if not mentions:
+        raise DataError(f"{location}, line 1: there are no mentions", LINE)
+    return mentions
 
 
-def read_knowledge_base(places: Sequence[Place]) -> KnowledgeBase:
+def read_knowledge_base(locations: Sequence[Location]) -> KnowledgeBase:
     """The names in some files, in their order; a name that stands there again adds its concepts."""
     names: KnowledgeBase = {}
-    for place in places:
-        for concepts, name in read_names(place):
-            known = names[name].split("|") if name in names else []
-            names[name] = "|".join(dict.fromkeys([*known, *concepts]))
+    for location in locations:
+        for concepts, name in read_names(location):
+            before = names[name].split("|") if name in names else []
+            names[name] = "|".join(dict.fromkeys([*before, *concepts]))
     if not names:
-        where = f"{places[0]}, line 1" if places else "the knowledge base"
+        where = f"{locations[0]}, line 1" if locations else "the knowledge base"
         raise DataError(f"{where}: there are no names", LINE)
     return names

@@ -34,24 +34,22 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
-import torch
-from torch.nn.functional import normalize
-from torch.nn.utils.rnn import pad_sequence
+from pydantic import Field
 
 from babelray.errors import BabelrayError, DataError
-from babelray.mapping.procrustes import rotation
-from babelray.objectives.sinkhorn import transport_plan
+from babelray.evaluation.benchmark import BENCHMARKS, EncoderBenchmark, Result, System
+from babelray.evaluation.tables import checked_number
+from babelray.storage import Location
 
 if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
     from babelray.encoder.text_encoder import TextEncoder
-    from babelray.storage import Place
 
 Solver = Literal["exact", "sinkhorn"]
 Tokens = Sequence[Sequence[str]]
@@ -64,6 +62,62 @@ ITERATIONS = 200
 """Sinkhorn's iterations at the finest scale: with fewer, longer sentences have not converged."""
 COLUMNS = ("LP", "source", "translation", "HUMAN_score")
 BLEU = "sentBLEU"
+DECIMAL = "Write it with a decimal point, such as -0.25, or delete the line."
+
+
+@BENCHMARKS.register
+class MtQuality(EncoderBenchmark):
+    """How well the distance between a sentence and its machine translation agrees with people's judgement of the
+    translation: Pearson's correlation. The reference-free evaluation (RFEval) of Zhao and Eger (2022), by XMover (Zhao
+    et al., 2020).
+    """
+
+    title: ClassVar[str] = "Translation quality without references"
+    main_metric: ClassVar[str] = "pearson"
+    columns: ClassVar[Mapping[str, str]] = {
+        "segments": ",.0f",
+        "pearson": ".3f",
+        "kendall": ".3f",
+        "spearman": ".3f",
+        "bleu_pearson": ".3f",
+    }
+    metric_titles: ClassVar[Mapping[str, str]] = {"bleu_pearson": "BLEU's Pearson"}
+
+    benchmark: Literal["mt-quality"] = "mt-quality"
+    data: str
+    """WMT's `testset_*.tsv`: a file, a pattern, or their folder."""
+    ngram: int = Field(1, ge=1)
+    idf: bool = False
+    solver: Literal["exact", "sinkhorn"] = "exact"
+
+    def sources(self, languages: Sequence[str] = ()) -> list[Location]:
+        location = Location.parse(self.data)
+        files = location.glob() if location.is_file() or not location.exists() else (location / "testset_*.tsv").glob()
+        if not files:
+            raise DataError(f"no segments with human scores at {location}", "Give `testset_de-en.tsv` or its folder.")
+        return files
+
+    def run(self, encoder: TextEncoder, system: System) -> Result:
+        scores, predictions = {}, {}
+        for location in self.sources():
+            segments = read_segments(location)
+            source, _, target = segments[0].pair.partition("-")
+            similarities = mt_scores(
+                encoder.for_language(source, target),
+                [segment.source for segment in segments],
+                [segment.translation for segment in segments],
+                ngram=self.ngram,
+                idf=self.idf,
+                solver=self.solver,
+                reader=encoder.for_language(target, source),
+            ).tolist()
+            human = [segment.human for segment in segments]
+            scores[segments[0].pair] = {"segments": len(segments), **correlations(similarities, human)}
+            bleu = [segment.bleu for segment in segments if segment.bleu is not None]
+            if len(bleu) == len(human):
+                scores[segments[0].pair]["bleu_pearson"] = correlations(bleu, human)["pearson"]
+            predictions[segments[0].pair] = [round(score, 6) for score in similarities]
+        return Result(scores, predictions)
 
 
 @dataclass(frozen=True)
@@ -102,6 +156,10 @@ class CrossLingualProjection:
 
     @classmethod
     def fit(cls, source_PD: Tensor, target_PD: Tensor, orthogonal: bool = True) -> CrossLingualProjection:
+        import torch
+
+        from babelray.mapping.procrustes import rotation
+
         _check_aligned(source_PD, target_PD)
         if orthogonal:
             return cls(rotation(source_PD, target_PD))
@@ -132,6 +190,8 @@ class MismatchRemoval:
     @classmethod
     def fit(cls, source_PD: Tensor, target_PD: Tensor, count: int = 1, both: bool = True) -> MismatchRemoval:
         """The first `count` directions."""
+        import torch
+
         _check_aligned(source_PD, target_PD)
         difference_PD = source_PD.double() - target_PD.double()
         if not 1 <= count <= min(difference_PD.shape):
@@ -167,6 +227,8 @@ def mt_scores(
     middle layer of the encoder, and takes n-grams of 1 or 2. idf is counted over the sentences of each side. `reader`
     reads the translations, if it is not the same encoder.
     """
+    import torch
+
     _check_equally_many("sources", sources, "translations", translations)
     if ngram < 1:
         raise BabelrayError(f"there are no n-grams of {ngram} words", "Use 1 for words, 2 for pairs of words.")
@@ -196,9 +258,12 @@ def word_mover_distances(
     for vectors of unit length came within 0.006 of the distance; only for words that weigh the same. A pair of about
     40 words on each side took 9 ms exactly, and 4 ms by Sinkhorn, on one core.
 
+    >>> import torch
     >>> word_mover_distances([torch.tensor([[0.0], [2.0]])], [torch.tensor([[1.0], [2.0], [6.0]])])
     tensor([2.], dtype=torch.float64)
     """
+    import torch
+
     _check_equally_many("sources", sources, "translations", translations)
     _check_vectors([*sources, *translations])
     given: tuple[Sequence[Tensor | None], ...] = weights or ([None] * len(sources), [None] * len(sources))
@@ -217,10 +282,13 @@ def ngrams(vectors_WD: Tensor, weights_W: Tensor, n: int) -> tuple[Tensor, Tenso
 
     If the words of an n-gram all weigh 0, they count alike.
 
+    >>> import torch
     >>> vectors, weights = ngrams(torch.tensor([[0.0], [4.0], [2.0]]), torch.tensor([1.0, 3.0, 1.0]), 2)
     >>> vectors.T, weights
     (tensor([[3.0000, 3.5000]]), tensor([4., 4.]))
     """
+    import torch
+
     if not len(vectors_WD):
         return vectors_WD, weights_W
     n = min(n, len(vectors_WD))
@@ -236,6 +304,8 @@ def idf_weights(tokens: Tokens) -> list[Tensor]:
     >>> idf_weights([["a", "dog"], ["a", "cat"], ["a", "cat"]])
     [tensor([0.0000, 0.6931]), tensor([0.0000, 0.2877]), tensor([0.0000, 0.2877])]
     """
+    import torch
+
     have = Counter(token for sentence in tokens for token in set(sentence))
     return [torch.tensor([math.log((len(tokens) + 1) / (have[token] + 1)) for token in words]) for words in tokens]
 
@@ -244,35 +314,37 @@ def correlations(scores: Sequence[float] | Tensor, human: Sequence[float]) -> di
     """Pearson's r, by which papers compare, Kendall's τ-b and Spearman's ρ; all 0 if a side does not vary."""
     from scipy.stats import kendalltau, pearsonr, spearmanr
 
-    found = [float(score) for score in scores]
-    _check_equally_many("scores", found, "human judgements", human)
-    if min(len(set(found)), len(set(human))) < 2:
+    values = [float(score) for score in scores]
+    _check_equally_many("scores", values, "human judgements", human)
+    if min(len(set(values)), len(set(human))) < 2:
         return {"pearson": 0.0, "kendall": 0.0, "spearman": 0.0}
     return {
-        "pearson": float(pearsonr(found, human).statistic),
-        "kendall": float(kendalltau(found, human, variant="b").statistic),
-        "spearman": float(spearmanr(found, human).statistic),
+        "pearson": float(pearsonr(values, human).statistic),
+        "kendall": float(kendalltau(values, human, variant="b").statistic),
+        "spearman": float(spearmanr(values, human).statistic),
     }
 
 
-def read_segments(place: Place) -> list[Segment]:
+def read_segments(location: Location) -> list[Segment]:
     """The segments of a file of WMT17's direct assessments, as published with XMover: `testset_de-en.tsv`.
 
-    Columns are parted by tabs, quoted as in CSV, and told by the names in the first line, in any order: `LP`, `source`,
-    `translation`, `HUMAN_score`, and `sentBLEU` if it is there; others, such as `reference`, are not read. Translations
-    have gone through Moses: they are in lower case, with spaces about marks, and `&apos;` for an apostrophe. The
-    published script gives them capitals again and takes spaces out, with models of English; here such escapes alone are
-    undone.
+    Columns are separated by tabs, quoted as in CSV, and identified by the names in the first line, in any order: `LP`,
+    `source`, `translation`, `HUMAN_score`, and `sentBLEU` if it is there; others, such as `reference`, are not read.
+    Translations have gone through Moses: they are in lower case, with spaces about marks, and `&apos;` for an
+    apostrophe. The published script restores capitals and removes spaces, with models of English; here only such
+    escapes are undone.
     """
-    text = unicodedata.normalize("NFC", place.read_text().removeprefix("\ufeff").rstrip("\r\n"))
-    header, *rows = [_cells(f"{place}, line {number}", line) for number, line in enumerate(text.split("\n"), start=1)]
+    text = unicodedata.normalize("NFC", location.read_text().removeprefix("\ufeff").rstrip("\r\n"))
+    header, *rows = [
+        _cells(f"{location}, line {number}", line) for number, line in enumerate(text.split("\n"), start=1)
+    ]
     missing = [name for name in COLUMNS if name not in header]
     if missing:
-        problem = f"{place}, line 1: no column {', '.join(missing)} among {', '.join(header)[:80]!r}"
+        problem = f"{location}, line 1: no column {', '.join(missing)} among {', '.join(header)[:80]!r}"
         raise DataError(problem, f"The first line must name the columns {', '.join(COLUMNS)}, parted by tabs.")
     if not rows:
-        raise DataError(f"{place}, line 1: there are no segments below the names", "Get the file again.")
-    return [_segment(f"{place}, line {number}", header, row) for number, row in enumerate(rows, start=2)]
+        raise DataError(f"{location}, line 1: there are no segments below the names", "Get the file again.")
+    return [_segment(f"{location}, line {number}", header, row) for number, row in enumerate(rows, start=2)]
 
 
 def _side(
@@ -284,24 +356,31 @@ def _side(
     corrected: Callable[[Tensor], Tensor] | None,
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Of each text its n-grams' vectors (G, D), of unit length, and their weights (G,)."""
-    found: list[tuple[list[str], Tensor]]
+    import torch
+    from torch.nn.functional import normalize
+
+    sentences: list[tuple[list[str], Tensor]]
     if tokens is None:
         subwords = zip(texts, encoder.subwords(texts), strict=True)
-        found = [([text[a:b] for a, b in spans.tolist()], vectors) for text, (spans, vectors) in subwords]
+        sentences = [([text[a:b] for a, b in spans.tolist()], vectors) for text, (spans, vectors) in subwords]
     else:
         _check_equally_many("texts", texts, "lists of tokens", tokens)
         words = zip(tokens, encoder.words(texts, tokens), strict=True)
-        found = [([cut[place] for place in places], vectors) for cut, (places, vectors) in words]
-    weights = idf_weights([names for names, _ in found]) if idf else [torch.ones(len(names)) for names, _ in found]
+        sentences = [([cut[location] for location in locations], vectors) for cut, (locations, vectors) in words]
+    weights = (
+        idf_weights([names for names, _ in sentences]) if idf else [torch.ones(len(names)) for names, _ in sentences]
+    )
     grams = [
         ngrams(corrected(vectors_WD) if corrected else vectors_WD, weights_W, ngram)
-        for (_, vectors_WD), weights_W in zip(found, weights, strict=True)
+        for (_, vectors_WD), weights_W in zip(sentences, weights, strict=True)
     ]
     return [normalize(vectors_GD) for vectors_GD, _ in grams], [weights_G for _, weights_G in grams]
 
 
 def _shares(vectors_WD: Tensor, weights_W: Tensor | None) -> Tensor:
     """Weights that sum to 1, in float64; alike if there are none, or all are 0."""
+    import torch
+
     ones_W = torch.ones(len(vectors_WD), dtype=torch.double)
     if weights_W is None or not weights_W.any():
         weights_W = ones_W
@@ -312,6 +391,8 @@ def _shares(vectors_WD: Tensor, weights_W: Tensor | None) -> Tensor:
 
 
 def _exact(x_SD: Tensor, y_TD: Tensor, a_S: Tensor, b_T: Tensor) -> float:
+    import torch
+
     if not len(x_SD) or not len(y_TD):
         return math.inf
     # Not by products of all words with all, which would leave words at a distance of 10⁻⁸ from themselves.
@@ -337,18 +418,23 @@ def _linear_program(cost_ST: np.ndarray, a_S: np.ndarray, b_T: np.ndarray) -> fl
     equations = np.stack([rows, len(a_S) + columns], axis=1).ravel()
     matrix = csc_array((np.ones(len(equations)), equations, np.arange(0, len(equations) + 1, 2)))
     totals = np.concatenate([a_S, b_T])
-    found = linprog(cost_ST.ravel(), A_eq=matrix, b_eq=totals, method="highs-ds", options={"presolve": False})
-    if not found.success:
-        raise BabelrayError(f"no optimal transport was found: {found.message}", "Use the solver sinkhorn.")
-    return float(found.fun)
+    solution = linprog(cost_ST.ravel(), A_eq=matrix, b_eq=totals, method="highs-ds", options={"presolve": False})
+    if not solution.success:
+        raise BabelrayError(f"no optimal transport was found: {solution.message}", "Use the solver sinkhorn.")
+    return float(solution.fun)
 
 
 def _entropic(
     sources: Sequence[Tensor], translations: Sequence[Tensor], a: Sequence[Tensor], b: Sequence[Tensor], blur: float
 ) -> Tensor:
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    from babelray.objectives.sinkhorn import transport_plan
+
     if any(len(side_W) and bool((side_W != side_W[0]).any()) for side_W in (*a, *b)):
         raise BabelrayError("the solver sinkhorn weighs all words alike", "Use the solver exact with idf.")
-    found = []
+    distances = []
     for start in range(0, len(sources), PAIRS):
         x, y = sources[start : start + PAIRS], translations[start : start + PAIRS]
         x_BSD, y_BTD = pad_sequence(list(x), batch_first=True), pad_sequence(list(y), batch_first=True)
@@ -358,8 +444,8 @@ def _entropic(
         )
         total_B = (plan_BST * torch.cdist(x_BSD.float(), y_BTD.float())).sum((1, 2))
         empty_B = ~(masks[0].bool().any(1) & masks[1].bool().any(1))
-        found.append(total_B.to("cpu", torch.double).masked_fill(empty_B, math.inf))
-    return torch.cat(found) if found else torch.zeros(0, dtype=torch.double)
+        distances.append(total_B.to("cpu", torch.double).masked_fill(empty_B, math.inf))
+    return torch.cat(distances) if distances else torch.zeros(0, dtype=torch.double)
 
 
 def _check_equally_many(first: str, left: Sequence[object], second: str, right: Sequence[object]) -> None:
@@ -368,6 +454,8 @@ def _check_equally_many(first: str, left: Sequence[object], second: str, right: 
 
 
 def _check_vectors(sentences: Sequence[Tensor]) -> None:
+    import torch
+
     if len({vectors.shape[1] for vectors in sentences}) > 1:
         widths = sorted({vectors.shape[1] for vectors in sentences})
         raise DataError(f"vectors of {widths} dimensions cannot be compared", "Encode both sides by one encoder.")
@@ -396,20 +484,9 @@ def _segment(where: str, header: list[str], row: list[str]) -> Segment:
     cells = dict(zip(header, row, strict=True))
     if not cells["source"]:
         raise DataError(f"{where}: the source is missing", "Fill it in, or delete the line.")
-    human = _number(where, "HUMAN_score", cells)
-    bleu = _number(where, BLEU, cells) if BLEU in cells else None
+    human = checked_number(where, "HUMAN_score", cells["HUMAN_score"], DECIMAL)
+    bleu = checked_number(where, BLEU, cells[BLEU], DECIMAL) if BLEU in cells else None
     return Segment(cells["LP"], cells["source"], _unescaped(cells["translation"]), human, bleu)
-
-
-def _number(where: str, column: str, cells: dict[str, str]) -> float:
-    try:
-        number = float(cells[column])
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        problem = f"{where}: {column} is {cells[column]!r}, which is not a number"
-        raise DataError(problem, "Write it with a decimal point, such as -0.25, or delete the line.")
-    return number
 
 
 def _unescaped(text: str) -> str:
@@ -418,4 +495,4 @@ def _unescaped(text: str) -> str:
     >>> _unescaped("it &apos;s &#91; R&amp;D &#93;")
     "it 's [ R&D ]"
     """
-    return re.sub(r"&(?:amp|lt|gt|apos|quot|#\d+);", lambda found: html.unescape(found[0]), text)
+    return re.sub(r"&(?:amp|lt|gt|apos|quot|#\d+);", lambda match: html.unescape(match[0]), text)

@@ -1,90 +1,62 @@
-"""How surprised a masked language model is by text: its training loss, and the pseudo-perplexity.
-
-    PPPL = exp( −1/N Σ_t log p(x_t | x without x_t) )          over all N subwords of all sentences
-
-Every subword is hidden alone and predicted from all others (Salazar et al., 2020). The fewer subwords a tokenizer
-makes, the harder each is to guess: across tokenizers, compare bits per character, −1/C Σ_t log₂ p(x_t | …), with C the
-number of characters.
-"""
+"""The encoder as a language model, on held-out sentences: see `training/perplexity.py`."""
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
-import numpy as np
-import torch
+from pydantic import Field
 
-from babelray.encoder.pool import token_budget_batches
-from babelray.objectives.mlm import mask_tokens, mlm_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from babelray.evaluation.benchmark import BATCH_TOKENS, BENCHMARKS, Benchmark, Result, System
+from babelray.evaluation.held_out import held_out_pairs
 
 
-@torch.no_grad()
-def mlm_loss(
-    model: PreTrainedModel,
-    device: torch.device,
-    tokenizer: PreTrainedTokenizerBase,
-    texts: Sequence[str],
-    longest: int,
-    batch_tokens: int,
-) -> float:
-    """The mean loss of 15 % of the subwords, hidden together as in training; the same ones every time."""
-    generator = np.random.default_rng(0)
-    terms = []
-    for rows in token_budget_batches([min(len(text), longest) for text in texts], batch_tokens):
-        encoded = _encoded(tokenizer, [texts[row] for row in rows], longest)
-        maskable_BT = encoded["attention_mask"].bool() & (encoded["special_tokens_mask"] == 0)
-        if maskable_BT.any():
-            mask, size = tokenizer.mask_token_id, len(tokenizer)
-            inputs_BT, labels_BT = mask_tokens(encoded["input_ids"], maskable_BT, mask, size, 0.15, generator)
-            tensors = (tensor.to(device) for tensor in (inputs_BT, encoded["attention_mask"], labels_BT))
-            terms.append(mlm_terms(model, *tensors).double().cpu())
-    return torch.cat(terms).mean().item() if terms else float("nan")
+@BENCHMARKS.register
+class Perplexity(Benchmark):
+    """The encoder as a language model on held-out sentences; lower is better. The loss of masked language modelling,
+    the pseudo-perplexity (every subword hidden alone and predicted from the others), and bits per character.
+    """
 
-
-@torch.no_grad()
-def pseudo_perplexity(
-    model: PreTrainedModel,
-    device: torch.device,
-    tokenizer: PreTrainedTokenizerBase,
-    texts: Sequence[str],
-    longest: int,
-    batch_tokens: int,
-) -> dict[str, float]:
-    """The pseudo-perplexity of sentences, and their bits per character."""
-    surprise, subwords, characters = 0.0, 0, 0
-    for text in texts:
-        encoded = _encoded(tokenizer, [text], longest)
-        ids_T = encoded["input_ids"][0]
-        places_N = (encoded["special_tokens_mask"][0] == 0).nonzero()[:, 0]
-        for some in places_N.split(max(1, batch_tokens // len(ids_T))):
-            rows = torch.arange(len(some))
-            inputs_BT = ids_T.repeat(len(some), 1)
-            labels_BT = torch.full_like(inputs_BT, -100)
-            labels_BT[rows, some] = ids_T[some]
-            inputs_BT[rows, some] = tokenizer.mask_token_id
-            tensors = (tensor.to(device) for tensor in (inputs_BT, torch.ones_like(inputs_BT), labels_BT))
-            surprise += mlm_terms(model, *tensors).double().sum().item()
-        subwords += len(places_N)
-        characters += int(encoded["offset_mapping"].max())  # a text that is too long is cut
-    return {
-        "pseudo_perplexity": math.exp(surprise / max(1, subwords)),
-        "bits_per_character": surprise / math.log(2) / max(1, characters),
+    title: ClassVar[str] = "The encoder as a language model"
+    main_metric: ClassVar[str] = "bits_per_character"
+    columns: ClassVar[Mapping[str, str]] = {
+        "sentences": ",.0f",
+        "mlm": ",.2f",
+        "pseudo_perplexity": ",.2f",
+        "bits_per_character": ",.2f",
     }
+    metric_titles: ClassVar[Mapping[str, str]] = {"mlm": "loss", "pseudo_perplexity": "pseudo-perplexity"}
+    lower_is_better: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("encoder", "corpus")
+    held_out: ClassVar[bool] = True
 
+    benchmark: Literal["perplexity"] = "perplexity"
+    sentences: int = Field(20, ge=1)
+    """Sentences of each language."""
+    batch_tokens: int | None = Field(None, ge=64)
+    """Subwords in a batch, padding included; `evaluate.batch_tokens` by default."""
 
-def _encoded(tokenizer: PreTrainedTokenizerBase, texts: list[str], longest: int) -> Any:
-    return tokenizer(
-        texts,
-        padding=True,
-        truncation=True,
-        max_length=longest,
-        return_special_tokens_mask=True,
-        return_offsets_mapping=True,
-        return_tensors="pt",
-    )
+    def score(self, system: System) -> Result:
+        import torch
+
+        from babelray.encoder.layers import longest_input
+        from babelray.encoder.load import load_masked_lm, load_tokenizer
+        from babelray.training.perplexity import mlm_loss, pseudo_perplexity
+
+        tokenizer, model = load_tokenizer(system.encoder), load_masked_lm(system.encoder).eval()
+        device, longest = torch.device("cpu"), longest_input(model, tokenizer)
+        budget = self.batch_tokens or BATCH_TOKENS
+        scores = {}
+        for code, texts in self._texts(system).items():
+            loss = mlm_loss(model, device, tokenizer, texts, longest, budget)
+            surprise = pseudo_perplexity(model, device, tokenizer, texts, longest, budget)
+            scores[code] = surprise | {"mlm": loss, "sentences": len(texts)}
+        return Result(scores)
+
+    def _texts(self, system: System) -> dict[str, list[str]]:
+        """Held-out sentences of every language, evenly from all."""
+        pairs = held_out_pairs(system, "parallel")
+        texts = {system.hub: list(dict.fromkeys(target for own in pairs.values() for _, target in own))}
+        texts |= {code: [source for source, _ in own] for code, own in pairs.items()}
+        count = self.sentences
+        return {code: own[:: max(1, len(own) // count)][:count] for code, own in texts.items() if own}

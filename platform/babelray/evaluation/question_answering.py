@@ -31,18 +31,23 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-import numpy as np
+from pydantic import Field
 
 from babelray.errors import DataError
-from babelray.objectives.labelled import Example, Inputs, predict, span_head, split_inputs
+from babelray.evaluation.benchmark import BENCHMARKS
+from babelray.evaluation.transfer import Reading, TransferBenchmark
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from babelray.storage import Place
+    from babelray.encoder.load import HeadKind
+    from babelray.objectives.labelled import Example, Head, Inputs
+    from babelray.storage import Location
 
 LONGEST_ANSWER = 30
 """An answer ends at most so many subwords after it starts."""
@@ -62,6 +67,65 @@ UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf
 _TOKEN = re.compile(f"[{UNSPACED}]|[^\\s{UNSPACED}]+")
 
 
+@BENCHMARKS.register
+class QuestionAnswering(TransferBenchmark):
+    """The encoder learns in one language, English unless the recipe says otherwise, to find the answer to a question in
+    a text, and is tested in all. F1 counts shared words, exact match whole answers. Mean over seeds of the training.
+    Hämmerl et al. (2022) and Alqahtani et al. (2021) do so with XQuAD.
+    """
+
+    title: ClassVar[str] = "Question answering"
+    main_metric: ClassVar[str] = "f1"
+    columns: ClassVar[Mapping[str, str]] = {
+        "examples": ",.0f",
+        "f1": "%",
+        "f1_spread": "%",
+        "exact_match": "%",
+    }
+    head: ClassVar[HeadKind] = "question-answering"
+
+    benchmark: Literal["question-answering"] = "question-answering"
+    max_tokens: int = Field(384, ge=16)
+    """Subwords of a window of the text with its question; less if the encoder takes less."""
+    stride: int = Field(128, ge=1)
+    """Windows of a long text start so many subwords apart."""
+
+    def _companions(self, location: Location) -> list[Location]:
+        return [contexts_of(location)] if location.name.endswith(QUESTIONS) else []
+
+    def _read(self, location: Location, code: str, training: bool) -> list[Any]:
+        return read_questions(location)
+
+    def _labels(self, learned: Mapping[str, list[Any]]) -> list[str]:
+        return []
+
+    def _labels_of(self, item: Any) -> Sequence[str]:
+        return []
+
+    def _apply_head(self) -> Head:
+        from babelray.objectives.labelled import span_head
+
+        return span_head
+
+    def _examples(self, items: list[Any], reading: Reading) -> list[Example]:
+        return question_examples(items, reading.tokenizer, reading.longest, self.stride)
+
+    def _answer(self, model: PreTrainedModel, items: list[Any], reading: Reading) -> list[Any]:
+        return answer(model, items, reading.tokenizer, reading.longest, self.batch_tokens, self.stride)
+
+    def _score_answers(
+        self, items: list[Any], answers: list[Any], labels: Sequence[str], code: str
+    ) -> tuple[Mapping[str, float], list[float]]:
+        by_question = answer_scores(answers, self._right(items), code)
+        return {name: fmean(values) for name, values in by_question.items()}, by_question["f1"]
+
+    def _right(self, items: list[Any]) -> list[list[str]]:
+        return [[answer.text for answer in item.answers] for item in items]
+
+    def _gold(self, item: Any) -> Any:
+        return [answer.text for answer in item.answers]
+
+
 class Answer(NamedTuple):
     """A right answer, and where it starts in the text."""
 
@@ -77,56 +141,56 @@ class Question(NamedTuple):
     answers: list[Answer]
 
 
-def read_questions(place: Place) -> list[Question]:
+def read_questions(location: Location) -> list[Question]:
     """The questions of a file, in either layout."""
-    found = list(_tables(place) if place.name.endswith(QUESTIONS) else _squad(place))
-    if not found:
-        raise DataError(f"{place}: there are no questions", "Give a file in the format of SQuAD 1.1.")
-    return found
+    questions = list(_tables(location) if location.name.endswith(QUESTIONS) else _squad(location))
+    if not questions:
+        raise DataError(f"{location}: there are no questions", "Give a file in the format of SQuAD 1.1.")
+    return questions
 
 
-def contexts_of(place: Place) -> Place:
+def contexts_of(location: Location) -> Location:
     """The table of texts beside a table of questions."""
-    return place.parent / (place.name.removesuffix(QUESTIONS) + CONTEXTS)
+    return location.parent / (location.name.removesuffix(QUESTIONS) + CONTEXTS)
 
 
-def _squad(place: Place) -> Iterator[Question]:
+def _squad(location: Location) -> Iterator[Question]:
     where: Any = "data"
     try:
-        for i, article in enumerate(place.read_json()["data"]):
+        for i, article in enumerate(location.read_json()["data"]):
             for j, paragraph in enumerate(article["paragraphs"]):
                 for k, asked in enumerate(paragraph["qas"]):
                     where = f"data.{i}.paragraphs.{j}.qas.{k}"
                     answers = [Answer(answer["text"], int(answer["answer_start"])) for answer in asked["answers"]]
                     if not answers:
                         raise DataError(
-                            f"{place}, {where}: a question without an answer",
+                            f"{location}, {where}: a question without an answer",
                             "Leave out questions that have none, as SQuAD 1.1 does.",
                         )
                     yield Question(asked["question"], paragraph["context"], answers)
     except (KeyError, TypeError, ValueError) as error:
-        problem = f"{place}, {where} or what follows: not as in SQuAD ({type(error).__name__}: {error})"
+        problem = f"{location}, {where} or what follows: not as in SQuAD ({type(error).__name__}: {error})"
         remedy = "It must hold data › paragraphs › context and qas › question and answers › text and answer_start."
         raise DataError(problem, remedy) from error
 
 
-def _tables(place: Place) -> Iterator[Question]:
-    contexts = {number: text for _, (number, text) in _cells(contexts_of(place), 2)}
-    for line, (number, _, question, answer, start) in _cells(place, 5):
+def _tables(location: Location) -> Iterator[Question]:
+    contexts = {number: text for _, (number, text) in _cells(contexts_of(location), 2)}
+    for line, (number, _, question, answer, start) in _cells(location, 5):
         if number not in contexts:
-            raise DataError(f"{place}, line {line}: no text {number!r}", f"It must be in {contexts_of(place)}.")
+            raise DataError(f"{location}, line {line}: no text {number!r}", f"It must be in {contexts_of(location)}.")
         if not start.isdigit():
-            raise DataError(f"{place}, line {line}: {start!r} is not a position", "The last column is a number.")
+            raise DataError(f"{location}, line {line}: {start!r} is not a position", "The last column is a number.")
         yield Question(question, contexts[number], [Answer(answer, int(start))])
 
 
-def _cells(place: Place, count: int) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(place.read_text().removeprefix("\ufeff").split("\n"), start=1):
+def _cells(location: Location, count: int) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(location.read_text().removeprefix("\ufeff").split("\n"), start=1):
         cells = line.rstrip("\r").split("\t")
         if cells == [""]:
             continue
         if len(cells) != count:
-            problem = f"{place}, line {number}: {len(cells)} columns instead of {count}"
+            problem = f"{location}, line {number}: {len(cells)} columns instead of {count}"
             raise DataError(problem, "Columns are parted by tabs; see the layouts of question answering.")
         yield number, cells
 
@@ -155,6 +219,10 @@ def windows(
 
     Where the question leaves little room, they start closer: windows overlap by half of the room, or more.
     """
+    import numpy as np
+
+    from babelray.objectives.labelled import split_inputs
+
     special = tokenizer.num_special_tokens_to_add(pair=True)
     most = min(LONGEST_QUESTION, (longest - special) // 2)
     asked = tokenizer([q.question for q in questions], add_special_tokens=False, return_offsets_mapping=True)
@@ -164,7 +232,7 @@ def windows(
         cut = offsets[:most]
         shortened.append(questions[row].question[: cut[-1][1]] if len(offsets) > most else questions[row].question)
         by_length.setdefault(len(cut), []).append(row)
-    found = []
+    parts = []
     for length, rows in by_length.items():
         room = longest - special - length
         encoded = tokenizer(
@@ -179,8 +247,8 @@ def windows(
         for number, inputs in enumerate(split_inputs(encoded, tokenizer)):
             of_text_T = np.array([side == 1 for side in encoded.sequence_ids(number)])
             spans_T2 = np.array(encoded["offset_mapping"][number]) * of_text_T[:, None]
-            found.append(Window(rows[encoded["overflow_to_sample_mapping"][number]], inputs, spans_T2))
-    return sorted(found, key=lambda window: window.question)
+            parts.append(Window(rows[encoded["overflow_to_sample_mapping"][number]], inputs, spans_T2))
+    return sorted(parts, key=lambda window: window.question)
 
 
 def answer_place(question: Question) -> tuple[int, int] | None:
@@ -190,10 +258,10 @@ def answer_place(question: Question) -> tuple[int, int] | None:
     (16, 19)
     """
     text, start = question.answers[0]
-    places = [found.start() for found in re.finditer(f"(?={re.escape(text)})", question.context)] if text else []
-    if not places:
+    locations = [match.start() for match in re.finditer(f"(?={re.escape(text)})", question.context)] if text else []
+    if not locations:
         return None
-    nearest = min(places, key=lambda place: abs(place - start))
+    nearest = min(locations, key=lambda location: abs(location - start))
     return nearest, nearest + len(text)
 
 
@@ -201,18 +269,22 @@ def question_examples(
     questions: Sequence[Question], tokenizer: PreTrainedTokenizerBase, longest: int, stride: int = 128
 ) -> list[Example]:
     """To learn from: windows with the first and last subword of the answer; without those that the text lacks."""
-    found = []
-    places = [answer_place(question) for question in questions]
+    from babelray.objectives.labelled import Example
+
+    examples = []
+    locations = [answer_place(question) for question in questions]
     for window in windows(questions, tokenizer, longest, stride):
-        place = places[window.question]
-        if place is not None:
-            found.append(Example(window.inputs, answer_labels(window, place, tokenizer)))
-    return found
+        location = locations[window.question]
+        if location is not None:
+            examples.append(Example(window.inputs, answer_labels(window, location, tokenizer)))
+    return examples
 
 
-def answer_labels(window: Window, place: tuple[int, int], tokenizer: PreTrainedTokenizerBase) -> list[int]:
+def answer_labels(window: Window, location: tuple[int, int], tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """First and last subword of the answer; both those of the first special subword if it is not all in the window."""
-    start, end = place
+    import numpy as np
+
+    start, end = location
     starts_T, ends_T = window.spans_T2.T
     inside = np.flatnonzero(window.in_text & (starts_T < end) & (ends_T > start))
     whole = len(inside) and starts_T[inside[0]] <= start and ends_T[inside[-1]] >= end
@@ -249,6 +321,8 @@ def answer(
     """The span of its text that the model finds most likely to answer each question; empty if a text is."""
     import torch
 
+    from babelray.objectives.labelled import predict, span_head
+
     read = windows(questions, tokenizer, longest, stride)
     logits = predict(model, span_head, [window.inputs for window in read], tokenizer, batch_tokens)
     best: dict[int, tuple[float, str]] = {}
@@ -269,8 +343,8 @@ def normal(text: str, code: str) -> str:
     >>> normal("The  U.S. army!", "en"), normal("Das Haus", "de")
     ('us army', 'haus')
     """
-    kept = "".join(letter for letter in text.lower() if not _is_punctuation(letter))
-    return " ".join(re.sub(ARTICLES[code], " ", kept).split() if code in ARTICLES else kept.split())
+    letters = "".join(letter for letter in text.lower() if not _is_punctuation(letter))
+    return " ".join(re.sub(ARTICLES[code], " ", letters).split() if code in ARTICLES else letters.split())
 
 
 def _is_punctuation(letter: str) -> bool:
@@ -287,29 +361,29 @@ def tokens(text: str, code: str) -> list[str]:
     return _TOKEN.findall(normal(text, code))
 
 
-def exact_match(found: str, answers: Sequence[str], code: str) -> float:
+def exact_match(answer: str, answers: Sequence[str], code: str) -> float:
     """1 if the answer is one of the right ones."""
-    return float(any(normal(found, code) == normal(right, code) for right in answers))
+    return float(any(normal(answer, code) == normal(right, code) for right in answers))
 
 
-def token_f1(found: str, answers: Sequence[str], code: str) -> float:
+def token_f1(answer: str, answers: Sequence[str], code: str) -> float:
     """F1 of the tokens that an answer shares with a right one, each as often as it is in both; the best over all.
 
     >>> token_f1("the big cat", ["a cat", "dog"], "en") == 2 / 3
     True
     """
-    return max(_f1(tokens(found, code), tokens(right, code)) for right in answers)
+    return max(_f1(tokens(answer, code), tokens(right, code)) for right in answers)
 
 
-def _f1(found: Sequence[str], right: Sequence[str]) -> float:
-    if not found or not right:
-        return float(found == right)
-    return 2 * sum((Counter(found) & Counter(right)).values()) / (len(found) + len(right))
+def _f1(answer: Sequence[str], right: Sequence[str]) -> float:
+    if not answer or not right:
+        return float(answer == right)
+    return 2 * sum((Counter(answer) & Counter(right)).values()) / (len(answer) + len(right))
 
 
-def answer_scores(found: Sequence[str], gold: Sequence[Sequence[str]], code: str) -> Mapping[str, list[float]]:
+def answer_scores(predicted: Sequence[str], gold: Sequence[Sequence[str]], code: str) -> Mapping[str, list[float]]:
     """EM and F1 of each question."""
-    pairs = list(zip(found, gold, strict=True))
+    pairs = list(zip(predicted, gold, strict=True))
     return {
         "exact_match": [exact_match(some, answers, code) for some, answers in pairs],
         "f1": [token_f1(some, answers, code) for some, answers in pairs],

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from babelray.encoder.layers import LayerReader
+    from babelray.storage import AnyPath
     from babelray.text.segment import Segmenter
 
 Level = Literal["words", "subwords"]
@@ -42,18 +43,19 @@ class SoftAlignment(NamedTuple):
     divergence: float
 
 
-def show(found: SoftAlignment, console: Console) -> None:
+def show(alignment: SoftAlignment, console: Console) -> None:
     """Print the shares, as a table if it is narrow enough; then the divergence, and the best word for each."""
-    console.print(_table(found) if _fits(found, console.width) else _list(found))
-    console.print(f"\ndivergence {found.divergence:.4g}", highlight=False)
+    console.print(_table(alignment) if _fits(alignment, console.width) else _list(alignment))
+    console.print(f"\ndivergence {alignment.divergence:.4g}", highlight=False)
     best = [
-        f"{row} → {found.columns[i]}" for row, i in zip(found.rows, found.shares_ST.argmax(1).tolist(), strict=True)
+        f"{row} → {alignment.columns[i]}"
+        for row, i in zip(alignment.rows, alignment.shares_ST.argmax(1).tolist(), strict=True)
     ]
     console.print(" · ".join(best), markup=False, highlight=False, soft_wrap=True)
 
 
 def soft_alignment(
-    encoder: str,
+    encoder: AnyPath,
     source: str,
     target: str,
     level: Level,
@@ -93,7 +95,7 @@ def _segmenters(codes: tuple[str, str]) -> dict[str, Segmenter]:
     from babelray.text.segment import Segmenter, resolve_segmenters
 
     names, _ = resolve_segmenters(resolve(dict.fromkeys(codes)), {}, missing="icu")
-    return {code: Segmenter.of(code, name) for code, name in names.items()}
+    return {code: Segmenter.for_language(code, name) for code, name in names.items()}
 
 
 def _vectors(
@@ -125,21 +127,21 @@ def _vectors(
     return names, vectors_WD
 
 
-def _fits(found: SoftAlignment, width: int) -> bool:
+def _fits(alignment: SoftAlignment, width: int) -> bool:
     from rich.cells import cell_len
 
-    needed = max(map(cell_len, found.rows)) + sum(2 + max(3, cell_len(word)) for word in found.columns)
-    return len(found.columns) <= MOST_COLUMNS and needed <= width
+    needed = max(map(cell_len, alignment.rows)) + sum(2 + max(3, cell_len(word)) for word in alignment.columns)
+    return len(alignment.columns) <= MOST_COLUMNS and needed <= width
 
 
-def _table(found: SoftAlignment) -> RenderableType:
+def _table(alignment: SoftAlignment) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
     table = Table("", box=None, pad_edge=False)
-    for word in found.columns:
+    for word in alignment.columns:
         table.add_column(Text(word), justify="right", no_wrap=True)
-    for word, shares in zip(found.rows, found.shares_ST.tolist(), strict=True):
+    for word, shares in zip(alignment.rows, alignment.shares_ST.tolist(), strict=True):
         best = shares.index(max(shares))
         cells = [
             Text(f"{100 * share:.0f}", "bold green" if i == best else "dim" if share < SMALL else "")
@@ -149,16 +151,19 @@ def _table(found: SoftAlignment) -> RenderableType:
     return table
 
 
-def _list(found: SoftAlignment) -> RenderableType:
+def _list(alignment: SoftAlignment) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
     table = Table(show_header=False, box=None, pad_edge=False)
-    count = min(BEST, len(found.columns))
-    for word, row_T in zip(found.rows, found.shares_ST, strict=True):
+    count = min(BEST, len(alignment.columns))
+    for word, row_T in zip(alignment.rows, alignment.shares_ST, strict=True):
         shares, positions = (part.tolist() for part in row_T.topk(count))
         cells = [
-            Text(f"{found.columns[i]} {100 * share:.0f}%", "bold green" if not rank else "dim" if share < SMALL else "")
+            Text(
+                f"{alignment.columns[i]} {100 * share:.0f}%",
+                "bold green" if not rank else "dim" if share < SMALL else "",
+            )
             for rank, (share, i) in enumerate(zip(shares, positions, strict=True))
         ]
         table.add_row(Text(word), *cells)

@@ -1,12 +1,12 @@
 """Tags of words, learned in one language and given in all: parts of speech, names.
 
 Layouts
-    de_gsd-ud-test.conllu   Universal Dependencies (Nivre et al., 2020): UPOS, a word a line in ten columns. Words that
-                            are written as one (2-3) and empty nodes (2.1) are left out, their parts are read
-    test-de.tsv, de/test    PAN-X (Pan et al., 2017; Rahimi et al., 2019) and CoNLL: a word first and its tag last in a
-                            line, a blank line between sentences; `de:` may stand before every word
-    de.test.tsv             a table without a header: a sentence a line, its words and its tags in the last two columns,
-                            parted by spaces; with more columns, the sentence as written stands before them
+    de_gsd-ud-test.conllu   Universal Dependencies (Nivre et al., 2020): UPOS, one word per line in ten columns. Words
+                            that are written as one (2-3) and empty nodes (2.1) are skipped, their parts are read
+    test-de.tsv, de/test    PAN-X (Pan et al., 2017; Rahimi et al., 2019) and CoNLL: one word per line, first the word,
+                            last its tag, a blank line between sentences; every word may have the prefix `de:`
+    de.test.tsv             a table without a header: one sentence per line, its words and its tags in the last two
+                            columns, separated by spaces; with more columns, the sentence as written stands before them
 
 A word's tag is that of its first subword (Devlin et al., 2019, section 5.3). Where it stands is found by characters, in
 the words joined by spaces, as XTREME reads them (Hu et al., 2020), so that every word has subwords of its own. With
@@ -28,20 +28,21 @@ Shapes: W words, T subwords, C tags.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-import numpy as np
-
-from babelray.encoder.words import overlaps, token_spans
 from babelray.errors import DataError
+from babelray.evaluation.benchmark import BENCHMARKS
 from babelray.evaluation.classification import accuracy, macro_f1
-from babelray.objectives.labelled import NO_LABEL, Example, Inputs, predict, split_inputs, word_head
+from babelray.evaluation.transfer import Reading, TransferBenchmark
 
 if TYPE_CHECKING:
+    import numpy as np
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from babelray.storage import Place
+    from babelray.encoder.load import HeadKind
+    from babelray.objectives.labelled import Example, Head, Inputs
+    from babelray.storage import Location
 
 Layout = Literal["conllu", "lines", "table"]
 Span = tuple[str, int, int]
@@ -51,6 +52,71 @@ UNREAD = "∅"
 OUTSIDE = "O"
 _PREFIX = re.compile(r"[a-z]{2,3}(?:-[a-z]+)*:")
 _SPAN_TAG = re.compile(r"O|[BIES]-.+")
+
+
+@BENCHMARKS.register
+class Tagging(TransferBenchmark):
+    """A tagger on top of the encoder is trained in one language, English unless the recipe says otherwise, and tested
+    in all: parts of speech, or names. Mean over seeds of the training. Hämmerl et al. (2022) do so with UD-POS and
+    PAN-X.
+    """
+
+    title: ClassVar[str] = "Tagging of words"
+    main_metric: ClassVar[str] = "f1"
+    columns: ClassVar[Mapping[str, str]] = {
+        "examples": ",.0f",
+        "f1": "%",
+        "f1_spread": "%",
+        "precision": "%",
+        "recall": "%",
+        "accuracy": "%",
+        "macro_f1": "%",
+        "unread": ",.0f",
+    }
+    head: ClassVar[HeadKind] = "tagging"
+
+    benchmark: Literal["tagging"] = "tagging"
+    layout: Literal["conllu", "lines", "table"] | None = None
+    """How files are laid out; by default what their names and content say."""
+    as_written: bool = False
+    """Whether words are read in the sentence as it is written, where that is known; or joined by spaces, as in XTREME,
+    so that no two share a subword."""
+
+    def _read(self, location: Location, code: str, training: bool) -> list[Any]:
+        return read_tagged(location, self.layout)
+
+    def _labels_of(self, item: Any) -> Sequence[str]:
+        return item.tags
+
+    def _apply_head(self) -> Head:
+        from babelray.objectives.labelled import word_head
+
+        return word_head
+
+    def _examples(self, items: list[Any], reading: Reading) -> list[Example]:
+        return word_examples(items, reading.labels, reading.tokenizer, reading.longest, self.as_written)
+
+    def _answer(self, model: PreTrainedModel, items: list[Any], reading: Reading) -> list[Any]:
+        tagged = tag(
+            model, items, reading.labels, reading.tokenizer, reading.longest, self.batch_tokens, self.as_written
+        )
+        return [" ".join(tags) for tags in tagged]
+
+    def _score_answers(
+        self, items: list[Any], answers: list[Any], labels: Sequence[str], code: str
+    ) -> tuple[Mapping[str, float], list[float]]:
+        gold, predicted = [item.tags for item in items], [tags.split(" ") for tags in answers]
+        named = are_spans(labels)
+        metrics = {
+            **(span_scores if named else word_scores)(gold, predicted),
+            "words": sum(map(len, gold)),
+            "unread": sum(tags.count(UNREAD) for tags in predicted),
+            "unseen": sum(tag not in labels for tags in gold for tag in tags),
+        }
+        return metrics, sentence_scores(gold, predicted, named)
+
+    def _gold(self, item: Any) -> Any:
+        return " ".join(item.tags)
 
 
 class TaggedSentence(NamedTuple):
@@ -68,6 +134,8 @@ class TaggedSentence(NamedTuple):
         >>> TaggedSentence(["zu", "dem"], ["X"] * 2, "zum").text(as_written=True)
         'zu dem'
         """
+        from babelray.encoder.words import token_spans
+
         if as_written and self.written is not None:
             try:
                 token_spans(self.written, self.words)
@@ -77,24 +145,26 @@ class TaggedSentence(NamedTuple):
         return " ".join(self.words)
 
 
-def read_tagged(place: Place, layout: Layout | None = None) -> list[TaggedSentence]:
+def read_tagged(location: Location, layout: Layout | None = None) -> list[TaggedSentence]:
     """The sentences of a file; its layout follows from its name and what is in it, if it is not given."""
-    lines = [line.rstrip("\r") for line in place.read_text().removeprefix("\ufeff").split("\n")]
-    read = {"conllu": _conllu, "lines": _word_lines, "table": _table}[layout or _layout(place, lines)]
-    found = list(read(place, lines))
-    if not found:
-        raise DataError(f"{place}, line 1: there are no sentences", "Give CoNLL-U, `word<TAB>tag` lines, or a table.")
-    return found
+    lines = [line.rstrip("\r") for line in location.read_text().removeprefix("\ufeff").split("\n")]
+    read = {"conllu": _conllu, "lines": _word_lines, "table": _table}[layout or _layout(location, lines)]
+    sentences = list(read(location, lines))
+    if not sentences:
+        raise DataError(
+            f"{location}, line 1: there are no sentences", "Give CoNLL-U, `word<TAB>tag` lines, or a table."
+        )
+    return sentences
 
 
-def _layout(place: Place, lines: Sequence[str]) -> Layout:
+def _layout(location: Location, lines: Sequence[str]) -> Layout:
     """A table has several tags in a cell."""
-    if place.name.endswith(".conllu"):
+    if location.name.endswith(".conllu"):
         return "conllu"
     return "table" if any(" " in line.rpartition("\t")[2].strip() for line in lines if "\t" in line) else "lines"
 
 
-def _conllu(place: Place, lines: Sequence[str]) -> Iterator[TaggedSentence]:
+def _conllu(location: Location, lines: Sequence[str]) -> Iterator[TaggedSentence]:
     words: list[str] = []
     tags: list[str] = []
     written = None
@@ -109,14 +179,14 @@ def _conllu(place: Place, lines: Sequence[str]) -> Iterator[TaggedSentence]:
         else:
             cells = line.split("\t")
             if len(cells) != 10 or not re.fullmatch(r"[0-9]+([-.][0-9]+)?", cells[0]):
-                problem = f"{place}, line {number}: not a word of CoNLL-U"
+                problem = f"{location}, line {number}: not a word of CoNLL-U"
                 raise DataError(problem, "A word has ten columns parted by tabs, the first of which is its number.")
             if cells[0].isdigit():
                 words.append(cells[1])
                 tags.append(cells[3])
 
 
-def _word_lines(place: Place, lines: Sequence[str]) -> Iterator[TaggedSentence]:
+def _word_lines(location: Location, lines: Sequence[str]) -> Iterator[TaggedSentence]:
     sentences: list[list[tuple[str, str]]] = [[]]
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.startswith("-DOCSTART-"):
@@ -124,22 +194,22 @@ def _word_lines(place: Place, lines: Sequence[str]) -> Iterator[TaggedSentence]:
             continue
         cells = line.split("\t") if "\t" in line else line.split(" ")
         if len(cells) < 2 or not cells[-1].strip():
-            raise DataError(f"{place}, line {number}: not a word and its tag", "A line is `word<TAB>tag`.")
+            raise DataError(f"{location}, line {number}: not a word and its tag", "A line is `word<TAB>tag`.")
         sentences[-1].append((cells[0].strip(), cells[-1].strip()))
-    prefixes = {found[0] if (found := _PREFIX.match(word)) else "" for words in sentences for word, _ in words}
+    prefixes = {match[0] if (match := _PREFIX.match(word)) else "" for words in sentences for word, _ in words}
     prefix = prefixes.pop() if len(prefixes) == 1 else ""
     for some in filter(None, sentences):
         yield TaggedSentence([word.removeprefix(prefix) for word, _ in some], [tag for _, tag in some])
 
 
-def _table(place: Place, lines: Sequence[str]) -> Iterator[TaggedSentence]:
+def _table(location: Location, lines: Sequence[str]) -> Iterator[TaggedSentence]:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         *others, words, tags = (cell.strip() for cell in ["", *line.split("\t")])
         one, two = words.split(), tags.split()
         if len(one) != len(two) or not one:
-            problem = f"{place}, line {number}: {len(one)} words but {len(two)} tags"
+            problem = f"{location}, line {number}: {len(one)} words but {len(two)} tags"
             raise DataError(problem, "The last two columns are the words and the tags, as many, parted by spaces.")
         yield TaggedSentence(one, two, others[-1] or None)
 
@@ -147,13 +217,18 @@ def _table(place: Place, lines: Sequence[str]) -> Iterator[TaggedSentence]:
 def first_subwords(text: str, words: Sequence[str], offsets_T2: np.ndarray) -> np.ndarray:
     """Where the first subword of each word stands (W); −1 if it has none. Special subwords must have empty spans.
 
+    >>> import numpy as np
     >>> first_subwords("Hi you", ["Hi", "you"], np.array([[0, 0], [0, 1], [1, 2], [2, 6]])).tolist()
     [1, 3]
     """
+    import numpy as np
+
+    from babelray.encoder.words import overlaps, token_spans
+
     word, subword = overlaps(token_spans(text, words), offsets_T2)
     places_W = np.full(len(words), -1)
-    known, first = np.unique(word, return_index=True)
-    places_W[known] = subword[first]
+    covered, first = np.unique(word, return_index=True)
+    places_W[covered] = subword[first]
     return places_W
 
 
@@ -161,16 +236,20 @@ def encode_words(
     sentences: Sequence[TaggedSentence], tokenizer: PreTrainedTokenizerBase, longest: int, as_written: bool = False
 ) -> list[tuple[Inputs, np.ndarray]]:
     """What the encoder reads of each sentence, and where the first subword of each word stands (W)."""
+    import numpy as np
+
+    from babelray.objectives.labelled import split_inputs
+
     texts = [sentence.text(as_written) for sentence in sentences]
     encoded = tokenizer(
         texts, truncation=True, max_length=longest, return_offsets_mapping=True, return_special_tokens_mask=True
     )
-    found = []
+    encoded_words = []
     for row, inputs in enumerate(split_inputs(encoded, tokenizer)):
         real_T1 = np.array(encoded["special_tokens_mask"][row])[:, None] == 0
         offsets_T2 = np.array(encoded["offset_mapping"][row]) * real_T1
-        found.append((inputs, first_subwords(texts[row], sentences[row].words, offsets_T2)))
-    return found
+        encoded_words.append((inputs, first_subwords(texts[row], sentences[row].words, offsets_T2)))
+    return encoded_words
 
 
 def word_examples(
@@ -181,16 +260,18 @@ def word_examples(
     as_written: bool = False,
 ) -> list[Example]:
     """To learn from: the number of its tag at the first subword of each word."""
+    from babelray.objectives.labelled import NO_LABEL, Example
+
     numbers = {label: number for number, label in enumerate(labels)}
-    found = []
+    examples = []
     read = encode_words(sentences, tokenizer, longest, as_written)
     for (inputs, places_W), sentence in zip(read, sentences, strict=True):
         labels_T = [NO_LABEL] * len(inputs["input_ids"])
-        for place, tag in zip(places_W[::-1].tolist(), sentence.tags[::-1], strict=True):
-            if place >= 0:  # of words that share a subword the first comes last, and stays
-                labels_T[place] = numbers[tag]
-        found.append(Example(inputs, labels_T))
-    return found
+        for location, tag in zip(places_W[::-1].tolist(), sentence.tags[::-1], strict=True):
+            if location >= 0:  # of words that share a subword the first comes last, and stays
+                labels_T[location] = numbers[tag]
+        examples.append(Example(inputs, labels_T))
+    return examples
 
 
 def tag(
@@ -203,10 +284,12 @@ def tag(
     as_written: bool = False,
 ) -> list[list[str]]:
     """The tag that the model finds most likely for each word, or `UNREAD`."""
+    from babelray.objectives.labelled import predict, word_head
+
     read = encode_words(sentences, tokenizer, longest, as_written)
     logits = predict(model, word_head, [inputs for inputs, _ in read], tokenizer, batch_tokens)
     return [
-        [labels[int(best_T[place])] if place >= 0 else UNREAD for place in places_W.tolist()]
+        [labels[int(best_T[location])] if location >= 0 else UNREAD for location in places_W.tolist()]
         for best_T, (_, places_W) in zip((logits_TC.argmax(1) for logits_TC in logits), read, strict=True)
     ]
 
@@ -223,53 +306,53 @@ def are_spans(labels: Sequence[str]) -> bool:
 def spans(tags: Sequence[str]) -> list[Span]:
     """The spans that tags of IOB1, IOB2 or IOBES mark, read as generously as the CoNLL shared tasks do.
 
-    A word goes on with the span of the one before it if its tag is I or E, the one before is B or I, and both are of
-    one type; any other word with a tag but O begins a span, also with I.
+    A word continues the span of the preceding word if its tag is I or E, the preceding tag is B or I, and both have the
+    same type; any other word with a tag but O begins a span, also with I.
 
     >>> spans(["B-PER", "I-PER", "O", "I-LOC", "B-LOC", "I-PER"])
     [('PER', 0, 1), ('LOC', 3, 3), ('LOC', 4, 4), ('PER', 5, 5)]
     """
-    found: list[Span] = []
+    marked: list[Span] = []
     before, kind_before = OUTSIDE, ""
-    for place, (mark, kind) in enumerate((name[:1], name[2:]) for name in tags):
+    for location, (mark, kind) in enumerate((name[:1], name[2:]) for name in tags):
         if mark in ("I", "E") and before in ("B", "I") and kind == kind_before:
-            found[-1] = (kind, found[-1][1], place)
+            marked[-1] = (kind, marked[-1][1], location)
         elif mark not in (OUTSIDE, UNREAD):
-            found.append((kind, place, place))
+            marked.append((kind, location, location))
         before, kind_before = mark, kind
-    return found
+    return marked
 
 
-def word_scores(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> dict[str, float]:
+def word_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict[str, float]:
     """Accuracy over all words, which is their F1 too, and macro F1; `UNREAD` is always wrong, and no class."""
-    right, answers = ([name for tags in side for name in tags] for side in (gold, found))
+    right, answers = ([name for tags in side for name in tags] for side in (gold, predicted))
     share = accuracy(right, answers)
     return {"f1": share, "accuracy": share, "macro_f1": macro_f1(right, answers, no_class=UNREAD)}
 
 
-def span_scores(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> dict[str, float]:
+def span_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict[str, float]:
     """Precision, recall and F1 of spans over all sentences, and the accuracy of words; a share of nothing is 0.
 
     >>> scores = span_scores([["B-PER", "O", "B-LOC"]], [["B-PER", "B-LOC", "O"]])
     >>> scores["f1"], round(scores["accuracy"], 3)
     (0.5, 0.333)
     """
-    sets = [[(row, *span) for row, tags in enumerate(side) for span in spans(tags)] for side in (gold, found)]
+    sets = [[(row, *span) for row, tags in enumerate(side) for span in spans(tags)] for side in (gold, predicted)]
     both = len({*sets[0]} & {*sets[1]})
     precision, recall = both / max(1, len(sets[1])), both / max(1, len(sets[0]))
     return {
         "f1": 2 * precision * recall / (precision + recall) if both else 0.0,
         "precision": precision,
         "recall": recall,
-        "accuracy": word_scores(gold, found)["accuracy"],
+        "accuracy": word_scores(gold, predicted)["accuracy"],
     }
 
 
-def sentence_scores(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]], named: bool) -> list[float]:
+def sentence_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], named: bool) -> list[float]:
     """Of each sentence the share of words that are right; with `named` the F1 of its spans, 1 if there are none."""
     if not named:
-        return [accuracy(right, answers) for right, answers in zip(gold, found, strict=True)]
+        return [accuracy(right, answers) for right, answers in zip(gold, predicted, strict=True)]
     return [
         span_scores([right], [answers])["f1"] if spans(right) or spans(answers) else 1.0
-        for right, answers in zip(gold, found, strict=True)
+        for right, answers in zip(gold, predicted, strict=True)
     ]

@@ -1,231 +1,98 @@
-"""Parallel sentences to test retrieval with, read from the layouts in which they are published.
-
-    tatoeba.deu-eng.deu, tatoeba.deu-eng.eng    LASER's Tatoeba (Artetxe and Schwenk, 2019), with ISO 639-3 codes
-    de-en.de, de-en.en                          XTREME's Tatoeba (Hu et al., 2020)
-    news.en-de.de, news.en-de.en                Moses: any name, the languages in either order
-    test.tsv                                    a table: a header with language codes, a column a language
-
-In the first three line n translates line n; they may also lie in a folder `tatoeba/` of the one that is given. Which
-layout it is follows from the names.
-
-XTREME's own download sorts the English sentences, so that the answers are not given away: line n then no longer
-translates line n. Such files are refused.
-"""
+"""Sentence retrieval with the hub: Tatoeba, or any parallel sentences."""
 
 from __future__ import annotations
 
-import math
-import re
-import unicodedata
-from collections.abc import Iterator, Mapping
-from itertools import pairwise
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from babelray.errors import DataError
-from babelray.languages import LANGUAGES, Language
-from babelray.storage import Place
+from babelray.evaluation.benchmark import BENCHMARKS, Result, System
+from babelray.evaluation.parallel import ParallelBenchmark
 
-LAYOUTS = (
-    "Give a folder with LASER's `tatoeba.deu-eng.deu` and `.eng`, XTREME's `de-en.de` and `.en`, Moses' "
-    "`name.de-en.de` and `.en`, or `.tsv` tables with a header of language codes."
-)
-MACROLANGUAGES = {"ara": "arb", "est": "ekk", "fas": "pes", "msa": "zsm", "swa": "swh", "zho": "cmn"}
-"""ISO 639-3 codes of groups of languages, and the member that is meant; Tatoeba has `ara` and `est`."""
-SORTED_LINES = 12
-"""So many different lines are not in alphabetical order by chance: that is one case in half a billion."""
-MOST_SHOWN = 8
-"""Columns that an error names."""
+if TYPE_CHECKING:
+    from torch import Tensor
 
-_CODE = r"[a-z]{2,3}(?:_[A-Za-z]+)?"
-_PAIR = re.compile(rf"(?:(?P<name>.+)\.)?(?P<first>{_CODE})-(?P<second>{_CODE})\.(?P<side>{_CODE})")
+    from babelray.encoder.text_encoder import Pooling, TextEncoder
+    from babelray.metrics.retrieval import Retrieval, Scoring
 
 
-class ParallelSentences(NamedTuple):
-    """The sentences of a language and, in the same order, their translations into the hub."""
-
-    language: str
-    sentences: list[str]
-    translations: list[str]
-
-
-def read_parallel(
-    place: Place,
-    hub: str = "en",
-    languages: Mapping[str, Language] = LANGUAGES,
-    where: Mapping[str, tuple[float, float]] | None = None,
-) -> Iterator[ParallelSentences]:
-    """The parallel sentences of each language, in the order of `languages`; all files are checked before the first.
-
-    `place` is a folder, a table, or a pattern of tables such as `dir/*.tsv`; several tables are read one after the
-    other. Files and columns of languages other than these are passed over. `where`: only rows of tables whose numbers
-    in these columns lie between the two, both included.
+@BENCHMARKS.register
+class Tatoeba(ParallelBenchmark):
+    """Share of sentences whose nearest neighbour in the other language is their translation, both directions averaged;
+    nothing is trained for it. The Tatoeba benchmark of Artetxe and Schwenk (2019), as in Hämmerl et al. (2022) and Zhao
+    and Eger (2022).
     """
-    codes = _Codes(languages, hub)
-    if place.is_file() or not place.exists():
-        tables = [place] if place.is_file() else place.glob()
-        if not tables:
-            raise DataError(f"there is no {place}", LAYOUTS)
-        return _tables(tables, codes, where or {})
-    names = [name for name in place.files() if name.rpartition("/")[0] in ("", "tatoeba")]
-    files = _pair_files(place, names, codes)
-    tables = [place / name for name in names if name.endswith(".tsv") and "/" not in name]
-    if files and where:
-        raise DataError(f"{place} has files for each language, no table", "Leave out `where`: it is for tables.")
-    if files:
-        return iter([_aligned(files[code], code) for code in languages if code in files])
-    if tables:
-        return _tables(tables, codes, where or {})
-    raise DataError(f"no parallel sentences of {hub!r} and another language in {place}", LAYOUTS)
 
+    title: ClassVar[str] = "Sentence retrieval with the hub"
+    main_metric: ClassVar[str] = "mean"
+    columns: ClassVar[Mapping[str, str]] = {
+        "sentences": ",.0f",
+        "to_hub": "%",
+        "from_hub": "%",
+        "mean": "%",
+        "mean_margin": ".3f",
+    }
+    metric_titles: ClassVar[Mapping[str, str]] = {"mean_margin": "margin"}
 
-class _Codes:
-    """Which language a code in a name or a header stands for."""
+    benchmark: Literal["tatoeba"] = "tatoeba"
+    scoring: Literal["cosine", "csls", "margin"] = "cosine"
+    pooling: Literal["mean", "first", "last"] = "mean"
 
-    def __init__(self, languages: Mapping[str, Language], hub: str) -> None:
-        self.hub = hub
-        self.languages = languages
-        known = [*languages.values(), *([LANGUAGES[hub]] if hub in LANGUAGES else [])]
-        self._codes = {language.iso639_3: language.code for language in known}
-        self._codes |= {macro: self._codes[own] for macro, own in MACROLANGUAGES.items() if own in self._codes}
-        self._codes |= {code: code for code in [*languages, hub]}
-
-    def of(self, written: str) -> str | None:
-        return self._codes.get(written.strip())
-
-
-class _PairFiles(NamedTuple):
-    language: Place
-    hub: Place
-    of_xtreme: bool
-
-
-def _pair_files(place: Place, names: list[str], codes: _Codes) -> dict[str, _PairFiles]:
-    """The two files of each language."""
-    found: dict[str, _PairFiles] = {}
-    for name in names:
-        match = _PAIR.fullmatch(name.rpartition("/")[2])
-        if not match or match["side"] not in (match["first"], match["second"]):
-            continue
-        code = codes.of(match["side"])
-        other = match["second"] if match["side"] == match["first"] else match["first"]
-        if code is None or codes.of(other) is None or (code == codes.hub) == (codes.of(other) == codes.hub):
-            continue
-        partner = name.removesuffix(match["side"]) + other
-        if partner not in names:
-            raise DataError(f"{place / name} has no {place / partner} beside it", "Give both sides of every pair.")
-        if code == codes.hub:
-            continue
-        if code in found:
-            problem = f"{found[code].language} and {place / name} are both sentences of language {code!r}"
-            raise DataError(problem, "Give each language once: put one of the two into another folder.")
-        of_xtreme = match["name"] is None and match["side"] == match["first"]
-        found[code] = _PairFiles(place / name, place / partner, of_xtreme)
-    return found
-
-
-def _aligned(files: _PairFiles, code: str) -> ParallelSentences:
-    """Line n translates line n; lines that are empty in both are passed over."""
-    left, right = ([line.strip() for line in _lines(file)] for file in files[:2])
-    if len(left) != len(right):
-        (count, shorter), (more, longer) = sorted([(len(left), files.language), (len(right), files.hub)])
-        problem = f"{shorter}, line {count}: the last of {count} lines, but {longer} has {more}"
-        raise DataError(problem, "Line n must translate line n: get both files again.")
-    for number, (sentence, translation) in enumerate(zip(left, right, strict=True), start=1):
-        if bool(sentence) != bool(translation):
-            empty, full = (files.hub, files.language) if sentence else (files.language, files.hub)
-            raise DataError(f"{empty}, line {number}: empty, but not in {full}", "Delete the line in both files.")
-    sentences, translations = ([line for line in side if line] for side in (left, right))
-    if not sentences:
-        raise DataError(f"{files.language}, line 1: there are no sentences", "Give at least one.")
-    if files.of_xtreme and _is_sorted(translations):
-        raise DataError(
-            f"{files.hub}, line 1: the sentences are in alphabetical order, as XTREME's download leaves them: line n "
-            f"does not translate line n of {files.language}",
-            "Use LASER's files, from which XTREME takes them. If the lines are translations all the same, call the "
-            f"files `sorted.{files.language.name}` and `sorted.{files.hub.name}`.",
+    def run(self, encoder: TextEncoder, system: System) -> Result:
+        results = sentence_retrieval(encoder, self.read(), self.scoring, self.pooling, hub=self.hub)
+        return Result(
+            {code: result.scores for code, result in results.items()},
+            {code: result.answers.predictions() for code, result in results.items()},
         )
-    return ParallelSentences(code, sentences, translations)
 
 
-def _is_sorted(lines: list[str]) -> bool:
-    return len(set(lines)) >= SORTED_LINES and all(a <= b for a, b in pairwise(lines))
+class LanguageRetrieval(NamedTuple):
+    """The result of a language: `Retrieval.metrics` and the number of `sentences`; every answer."""
+
+    scores: dict[str, float]
+    answers: Retrieval
 
 
-def _tables(
-    places: list[Place], codes: _Codes, where: Mapping[str, tuple[float, float]]
-) -> Iterator[ParallelSentences]:
-    """All tables are read and checked; then come the languages. Tables without the hub are passed over."""
-    found: dict[str, list[tuple[str, str]]] = {}
-    contents = {place: [line.split("\t") for line in _lines(place)] for place in places}
-    tables = {place: rows for place, rows in contents.items() if codes.hub in map(codes.of, rows[0])}
-    if not tables:
-        columns = ", ".join(contents[places[0]][0][:MOST_SHOWN])
-        raise DataError(f"{places[0]}, line 1: no column {codes.hub!r}", f"It has: {columns}. {LAYOUTS}")
-    for place, rows in tables.items():
-        for code, pairs in _table(place, rows, codes, where).items():
-            found.setdefault(code, []).extend(pairs)
-    if not found:
-        rows_of = " in the rows that `where` asks for" if where else ""
-        problem = f"{next(iter(tables))}, line 1: no sentence in {codes.hub!r} and another language{rows_of}"
-        raise DataError(problem, "Name the columns by language codes, such as `de`.")
-    return (
-        ParallelSentences(code, *map(list, zip(*found[code], strict=True))) for code in codes.languages if code in found
-    )
+def sentence_retrieval(
+    encoder: TextEncoder,
+    pairs: Iterable[tuple[str, Sequence[str], Sequence[str]]],
+    scoring: Scoring = "cosine",
+    pooling: Pooling = "mean",
+    either_place: bool = True,
+    hub: str = "en",
+) -> dict[str, LanguageRetrieval]:
+    """Retrieval between each language and the hub, by the vectors that an encoder gives whole sentences.
 
+    `pairs` are a language's code, its sentences, and their translations into the hub (see `parallel`). A sentence of
+    the hub is encoded once, however many languages it occurs with. `either_place`: a candidate that is the same
+    sentence as the translation is right; published figures count only the translation's own line.
+    """
+    import torch
 
-def _table(
-    place: Place, lines: list[list[str]], codes: _Codes, where: Mapping[str, tuple[float, float]]
-) -> dict[str, list[tuple[str, str]]]:
-    """The pairs of each language: rows where both cells are filled."""
-    header = [name.strip() for name in lines[0]]
-    for name in where:
-        if name not in header:
-            shown = ", ".join(header[:MOST_SHOWN])
-            raise DataError(f"{place}, line 1: no column {name!r}", f"`where` names it. It has: {shown}.")
-    rows = []
-    for number, cells in enumerate(lines[1:], start=2):
-        if cells == [""]:
-            continue
-        if len(cells) != len(header):
-            problem = f"{place}, line {number}: {len(cells)} columns instead of {len(header)}"
-            raise DataError(problem, "Give every row the columns of the header, parted by tabs.")
-        if all(
-            low <= _number(place, number, name, cells[header.index(name)]) <= high
-            for name, (low, high) in where.items()
-        ):
-            rows.append([cell.strip() for cell in cells])
-    columns: dict[str, int] = {}
-    for column, name in enumerate(header):
-        code = codes.of(name)
-        if code is None or not any(_has_letters(row[column]) for row in rows):
-            continue
-        if code in columns:
-            raise DataError(f"{place}, line 1: two columns of language {code!r}", "Give each language one column.")
-        columns[code] = column
-    hub = columns.pop(codes.hub, None)
-    if hub is None:
-        return {}
-    pairs = {code: [(row[i], row[hub]) for row in rows if row[i] and row[hub]] for code, i in columns.items()}
-    return {code: some for code, some in pairs.items() if some}
+    from babelray.metrics.retrieval import groups_of, retrieve
 
+    hub_vectors: dict[str, Tensor] = {}
+    hub_reader: TextEncoder | None = None
 
-def _has_letters(text: str) -> bool:
-    """Numbers are no sentences: a column `id` may hold those of the rows, and no Indonesian."""
-    return any(map(str.isalpha, text))
+    def read(own: TextEncoder, texts: Sequence[str]) -> dict[str, Tensor]:
+        new = [text for text in dict.fromkeys(texts) if own is not hub_reader or text not in hub_vectors]
+        return dict(zip(new, own.encode(new, pooling) if new else [], strict=True))
 
-
-def _number(place: Place, line: int, column: str, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if math.isnan(value):
-        problem = f"{place}, line {line}: {text!r} in column {column!r} is not a number"
-        raise DataError(problem, "`where` asks for numbers in this column.")
-    return value
-
-
-def _lines(place: Place) -> list[str]:
-    """The lines of a file, in one normal form, without the ends that editors leave."""
-    text = unicodedata.normalize("NFC", place.read_text().removeprefix("\ufeff").replace("\0", " "))
-    return [line.strip("\r ") for line in text.removesuffix("\n").split("\n")]
+    results: dict[str, LanguageRetrieval] = {}
+    for code, sentences, translations in pairs:
+        if code in results:
+            raise DataError(f"there are sentences of language {code!r} twice", "Give each language once.")
+        if not sentences or len(sentences) != len(translations):
+            problem = f"language {code!r} has {len(sentences)} sentences and {len(translations)} translations"
+            raise DataError(problem, "Give every sentence its translation, and at least one.")
+        own, reader = encoder.for_language(code, hub), encoder.for_language(hub, code)
+        if reader is not hub_reader:  # a mapped hub may have another mapping beside each language
+            hub_reader, hub_vectors = reader, {}
+        hub_vectors |= read(reader, translations)
+        vectors = hub_vectors | read(own, sentences)
+        source_ND = torch.stack([vectors[text] for text in sentences])
+        target_ND = torch.stack([hub_vectors[text] for text in translations])
+        groups = (groups_of(sentences), groups_of(translations)) if either_place else None
+        answers = retrieve(source_ND, target_ND, scoring, groups)
+        results[code] = LanguageRetrieval(answers.metrics() | {"sentences": len(sentences)}, answers)
+    return results

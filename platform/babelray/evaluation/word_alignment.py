@@ -38,23 +38,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
-import numpy as np
-import torch
-from torch.nn import functional
-from torch.nn.utils.rnn import pad_sequence
-
-from babelray.encoder.pool import token_budget_batches
 from babelray.errors import DataError
-from babelray.lexicon.word_alignment import Links
+from babelray.evaluation.benchmark import BENCHMARKS, EncoderBenchmark, Result, System
+from babelray.metrics.word_similarity import parse_number
+from babelray.storage import Location
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from babelray.encoder.text_encoder import TextEncoder
-    from babelray.storage import Place
+    from babelray.lexicon.statistical_alignment import Links
 
 Level = Literal["words", "subwords"]
 Method = Literal["argmax", "itermax", "match"]
@@ -68,6 +64,81 @@ PAIRS = 1024
 """Sentence pairs whose vectors are in memory at once."""
 BATCH_SUBWORDS = 2048
 """Subwords of a batch to align, with their padding: few enough that similarities stay in the cache."""
+
+
+@BENCHMARKS.register
+class WordAlignment(EncoderBenchmark):
+    """Links between the words of a sentence and of its translation, from the similarity of their vectors, against
+    links that people made: F1, and the alignment error rate, of which less is better. SimAlign (Jalili Sabet et al.,
+    2020), as in Zhao and Eger (2022).
+    """
+
+    title: ClassVar[str] = "Word alignment"
+    main_metric: ClassVar[str] = "f1"
+    columns: ClassVar[Mapping[str, str]] = {
+        "pairs": ",.0f",
+        "precision": "%",
+        "recall": "%",
+        "f1": "%",
+        "aer": "%",
+    }
+    metric_titles: ClassVar[Mapping[str, str]] = {"aer": "error rate"}
+
+    benchmark: Literal["word-alignment"] = "word-alignment"
+    data: str
+    """A folder with `NAME.src-tgt` and `NAME.gold`."""
+    method: Literal["argmax", "itermax", "match"] = "itermax"
+    level: Literal["words", "subwords"] = "subwords"
+    one_based: bool = False
+    """Whether positions in the gold files count from 1."""
+    pairs: dict[str, tuple[str, str]] | None = None
+    """Only these files, by NAME, and the languages of source and target: `{enfr: [en, fr]}`. All by default; languages,
+    which only an encoder that maps them asks for, are then taken from names such as `enfr` or `en-fr`."""
+
+    def _names(self) -> list[str]:
+        names = Location.parse(self.data).files() if Location.parse(self.data).exists() else []
+        pairs = [name.removesuffix(".gold") for name in names if name.endswith(".gold")]
+        pairs = [name for name in pairs if f"{name}.src-tgt" in names]
+        if missing := [name for name in self.pairs or {} if name not in pairs]:
+            raise DataError(f"no gold alignments {missing[0]} in {self.data}", f"There are: {', '.join(pairs)}.")
+        pairs = [name for name in pairs if self.pairs is None or name in self.pairs]
+        if not pairs:
+            raise DataError(
+                f"no gold alignments in {self.data}",
+                "Give a folder with files `NAME.src-tgt` (`source ||| target` a line) and `NAME.gold` (`0-0 1?2`).",
+            )
+        return pairs
+
+    def sources(self, languages: Sequence[str] = ()) -> list[Location]:
+        return [Location.parse(self.data) / f"{name}.{end}" for name in self._names() for end in ("src-tgt", "gold")]
+
+    def read(self) -> dict[str, list[GoldPair]]:
+        folder = Location.parse(self.data)
+        return {
+            name: read_pharaoh(folder / f"{name}.src-tgt", folder / f"{name}.gold", self.one_based)
+            for name in self._names()
+        }
+
+    def run(self, encoder: TextEncoder, system: System) -> Result:
+        scores, predictions = {}, {}
+        for name, gold in self.read().items():
+            source, target = (self.pairs or {}).get(name) or languages_of(name)
+            readers = encoder.for_language(source, target), encoder.for_language(target, source)
+            pairs = [(pair.source, pair.target) for pair in gold]
+            alignments = align_pairs(readers[0], pairs, self.method, self.level, readers[1])
+            scores[name] = {**alignment_scores(alignments.links, gold), "unread": alignments.unread}
+            predictions[name] = [" ".join(f"{i}-{j}" for i, j in links) for links in alignments.links]
+        return Result(scores, predictions)
+
+
+def languages_of(name: str) -> tuple[str, str]:
+    """The languages that the name of a file stands for; the name itself, twice, if it cannot be cut in two.
+
+    >>> languages_of("enfr"), languages_of("deu-eng"), languages_of("2017")
+    (('en', 'fr'), ('deu', 'eng'), ('2017', '2017'))
+    """
+    match = re.fullmatch("([a-z]{2,3})[-_]?([a-z]{2,3})", name)
+    return (match[1], match[2]) if match else (name, name)
 
 
 class GoldPair(NamedTuple):
@@ -102,8 +173,8 @@ def word_alignment(
     level: Level = "subwords",
 ) -> dict[str, float]:
     """Align gold sentence pairs and score the links: see `alignment_scores`; `unread` as in `align_pairs`."""
-    found = align_pairs(encoder, [(pair.source, pair.target) for pair in gold], method, level)
-    return {**alignment_scores(found.links, gold), "unread": found.unread}
+    alignments = align_pairs(encoder, [(pair.source, pair.target) for pair in gold], method, level)
+    return {**alignment_scores(alignments.links, gold), "unread": alignments.unread}
 
 
 def align_pairs(
@@ -126,9 +197,9 @@ def align_pairs(
         some = pairs[start : start + PAIRS]
         sources = read_subwords(encoder, [source for source, _ in some])
         targets = read_subwords(reader or encoder, [target for _, target in some])
-        found = align_subwords(list(zip(sources, targets, strict=True)), method, level)
-        links += found.links
-        unread += found.unread
+        alignments = align_subwords(list(zip(sources, targets, strict=True)), method, level)
+        links += alignments.links
+        unread += alignments.unread
     return Alignments(links, unread)
 
 
@@ -153,6 +224,9 @@ def _word_spans(sentences: Sequence[Tokens]) -> Sequence[Tensor]:
     >>> [spans.tolist() for spans in _word_spans([["Hi", "you"], [], ["."]])]
     [[[-1, 2], [2, 6]], [], [[-1, 1]]]
     """
+    import numpy as np
+    import torch
+
     counts = [len(tokens) for tokens in sentences]
     lengths_N = np.array([len(token) + 1 for tokens in sentences for token in tokens], dtype=np.int64)
     ends_N = np.cumsum(lengths_N)
@@ -169,6 +243,8 @@ def align_subwords(
     P_wt is 1 if subword t is part of word w, that is, shares a character with it. The vectors of words are
     P x / |P|, with |P| the subwords of each; links A of subwords become those of words by [P_x A P_yᵀ > 0].
     """
+    from babelray.encoder.pool import token_budget_batches
+
     align = METHODS[method] if isinstance(method, str) else method
     links: list[Links] = [[] for _ in pairs]
     unread = 0
@@ -195,6 +271,9 @@ def _padded(sentences: Sequence[Subwords]) -> tuple[Tensor, Tensor]:
 
     Where a sentence is over, spans are empty: they share no character with any other.
     """
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
     vectors_BTD = pad_sequence([sentence.vectors_TD for sentence in sentences], batch_first=True)
     spans_BT12 = pad_sequence([sentence.spans_T2 for sentence in sentences], batch_first=True).unsqueeze(1)
     words_BW12 = pad_sequence([sentence.words_W2 for sentence in sentences], batch_first=True).unsqueeze(2)
@@ -211,6 +290,8 @@ def _word_vectors(vectors_BTD: Tensor, parts_BWT: Tensor) -> tuple[Tensor, Tenso
 
 def similarities(x_BSD: Tensor, x_mask_BS: Tensor, y_BTD: Tensor, y_mask_BT: Tensor) -> Tensor:
     """S (B, S, T) in double precision; zero where either mask is not set."""
+    from torch.nn import functional
+
     cosine_BST = functional.normalize(x_BSD.double(), dim=2) @ functional.normalize(y_BTD.double(), dim=2).mT
     return ((1 + cosine_BST) / 2).clamp(min=0) * x_mask_BS.unsqueeze(2) * y_mask_BT.unsqueeze(1)
 
@@ -218,9 +299,12 @@ def similarities(x_BSD: Tensor, x_mask_BS: Tensor, y_BTD: Tensor, y_mask_BT: Ten
 def argmax(similarity_BST: Tensor) -> Tensor:
     """Links (B, S, T) that both directions choose; of equals the first is chosen, and zero never, as in the paper.
 
+    >>> import torch
     >>> argmax(torch.tensor([[[0.9, 0.8], [0.7, 0.2]]])).int().tolist()
     [[[1, 0], [0, 0]]]
     """
+    import torch
+
     choice_BS1 = similarity_BST.argmax(2, keepdim=True)
     choice_B1T = similarity_BST.argmax(1, keepdim=True)
     source_S1 = torch.arange(similarity_BST.shape[1], device=similarity_BST.device).unsqueeze(1)
@@ -233,9 +317,12 @@ def itermax(similarity_BST: Tensor, alpha: float = 0.9, rounds: int = 2, as_pack
 
     `as_package` stops where the package simalign stops, and the paper does not: see the module's docstring.
 
+    >>> import torch
     >>> itermax(torch.tensor([[[0.9, 0.8], [0.7, 0.2]]])).int().tolist()
     [[[1, 1], [1, 0]]]
     """
+    import torch
+
     links_BST = torch.zeros_like(similarity_BST, dtype=torch.bool)
     for number in range(rounds):
         linked_BS1, linked_B1T = links_BST.any(2, keepdim=True), links_BST.any(1, keepdim=True)
@@ -249,6 +336,8 @@ def itermax(similarity_BST: Tensor, alpha: float = 0.9, rounds: int = 2, as_pack
 
 def _goes_on(similarity_BST: Tensor, links_BST: Tensor) -> Tensor:
     """For which pairs (B) the package has another round: more than two units, and a free one, on either side."""
+    import torch
+
     found_B = torch.ones(len(links_BST), dtype=torch.bool, device=links_BST.device)
     for other in (1, 2):
         there, linked = (similarity_BST > 0).any(other), links_BST.any(other)
@@ -261,9 +350,12 @@ def match(similarity_BST: Tensor) -> Tensor:
 
     Padding does not change it: a link to a word that is not there adds nothing.
 
+    >>> import torch
     >>> match(torch.tensor([[[0.9, 0.8], [0.7, 0.2]]])).int().tolist()
     [[[0, 1], [1, 0]]]
     """
+    import numpy as np
+    import torch
     from scipy.optimize import linear_sum_assignment
 
     links_BST = np.zeros(similarity_BST.shape, dtype=np.bool_)
@@ -275,7 +367,7 @@ def match(similarity_BST: Tensor) -> Tensor:
 METHODS: dict[str, Aligner] = {"argmax": argmax, "itermax": itermax, "match": match}
 
 
-def alignment_scores(found: Sequence[Iterable[tuple[int, int]]], gold: Sequence[GoldPair]) -> dict[str, float]:
+def alignment_scores(alignments: Sequence[Iterable[tuple[int, int]]], gold: Sequence[GoldPair]) -> dict[str, float]:
     """Precision, recall, F1 and AER over all sentence pairs, and what they are made of.
 
     `links`, `sure`, `possible` count A, S, P; `links_sure` and `links_possible` what A shares with them. A share of
@@ -286,16 +378,16 @@ def alignment_scores(found: Sequence[Iterable[tuple[int, int]]], gold: Sequence[
     >>> scores["precision"], scores["recall"], round(scores["aer"], 3)
     (0.5, 1.0, 0.333)
     """
-    if len(found) != len(gold):
-        problem = f"{len(found)} alignments cannot be scored against {len(gold)} gold sentence pairs"
+    if len(alignments) != len(gold):
+        problem = f"{len(alignments)} alignments cannot be scored against {len(gold)} gold sentence pairs"
         raise DataError(problem, "Align the sentence pairs of the gold data, all and in their order.")
     links = sure = possible = links_sure = links_possible = 0
-    for some, pair in zip(map(set, found), gold, strict=True):
-        links += len(some)
+    for aligned, pair in zip(map(set, alignments), gold, strict=True):
+        links += len(aligned)
         sure += len(pair.sure)
         possible += len(pair.possible | pair.sure)
-        links_sure += len(some & pair.sure)
-        links_possible += len(some & (pair.possible | pair.sure))
+        links_sure += len(aligned & pair.sure)
+        links_possible += len(aligned & (pair.possible | pair.sure))
     precision, recall = links_possible / max(1, links), links_sure / max(1, sure)
     return {
         "precision": precision,
@@ -311,12 +403,12 @@ def alignment_scores(found: Sequence[Iterable[tuple[int, int]]], gold: Sequence[
     }
 
 
-def write_pharaoh(place: Place, alignments: Iterable[Iterable[tuple[int, int]]]) -> None:
+def write_pharaoh(location: Location, alignments: Iterable[Iterable[tuple[int, int]]]) -> None:
     """Write a line of links such as `0-0 1-2` for each sentence pair, by positions from 0."""
-    place.write_text("".join(" ".join(f"{i}-{j}" for i, j in links) + "\n" for links in alignments))
+    location.write_text("".join(" ".join(f"{i}-{j}" for i, j in links) + "\n" for links in alignments))
 
 
-def read_pharaoh(sentences: Place, alignments: Place, one_based: bool = False) -> list[GoldPair]:
+def read_pharaoh(sentences: Location, alignments: Location, one_based: bool = False) -> list[GoldPair]:
     """Gold data in two files of as many lines: `source ||| target`, tokens separated by spaces, and their links.
 
     A link is `i-j` if it is sure, `i?j` or `ipj` if it is possible. Positions count from 0, or from 1 if `one_based`.
@@ -326,10 +418,10 @@ def read_pharaoh(sentences: Place, alignments: Place, one_based: bool = False) -
         problem = f"{sentences} has {len(texts)} lines, but {alignments} {len(rows)}"
         raise DataError(problem, "Line n of the one must hold the links of line n of the other: get both files again.")
     gold = []
-    for (place, text), (where, row) in zip(texts, rows, strict=True):
+    for (location, text), (where, row) in zip(texts, rows, strict=True):
         sides = [_tokens(side) for side in text.split("|||")]
         if len(sides) != 2 or not all(sides):
-            raise DataError(f"{place}: not a sentence and its translation", "A line is `source ||| target`.")
+            raise DataError(f"{location}: not a sentence and its translation", "A line is `source ||| target`.")
         marked = [_pharaoh_link(where, link, one_based) for link in row.split()]
         for i, j, _ in marked:
             _check_positions(where, i, j, sides, first=int(one_based))
@@ -337,7 +429,7 @@ def read_pharaoh(sentences: Place, alignments: Place, one_based: bool = False) -
     return gold
 
 
-def read_naacl(source: Place, target: Place, alignments: Place) -> list[GoldPair]:
+def read_naacl(source: Location, target: Location, alignments: Location) -> list[GoldPair]:
     """Gold data in the three files of the NAACL shared task (Mihalcea and Pedersen, 2003), in the source file's order.
 
     Sentences are `<s snum=1> tokens </s>`. Each link is a line `sentence source target`, by positions from 1, which may
@@ -362,12 +454,12 @@ def read_naacl(source: Place, target: Place, alignments: Place) -> list[GoldPair
     return [_gold_pair([sources[number][1], targets[number][1]], links) for number, links in marked.items()]
 
 
-def _lines(place: Place) -> Iterator[tuple[str, str]]:
+def _lines(location: Location) -> Iterator[tuple[str, str]]:
     """Where each line stands, to be named in errors, and the line."""
-    lines = place.read_text().removeprefix("\ufeff").split("\n")
+    lines = location.read_text().removeprefix("\ufeff").split("\n")
     if not lines[-1]:
         lines.pop()
-    return ((f"{place}, line {number}", line.rstrip("\r")) for number, line in enumerate(lines, start=1))
+    return ((f"{location}, line {number}", line.rstrip("\r")) for number, line in enumerate(lines, start=1))
 
 
 def _tokens(text: str) -> list[str]:
@@ -376,11 +468,11 @@ def _tokens(text: str) -> list[str]:
 
 
 def _pharaoh_link(where: str, link: str, one_based: bool) -> _Marked:
-    found = re.fullmatch("([0-9]+)([-?p])([0-9]+)", link)
-    if not found:
+    match = re.fullmatch("([0-9]+)([-?p])([0-9]+)", link)
+    if not match:
         problem = f"{where}: {link!r} is not a link"
         raise DataError(problem, "Links are `3-4`, or `3?4` or `3p4` if they are only possible, separated by spaces.")
-    return int(found[1]) - one_based, int(found[3]) - one_based, found[2] == "-"
+    return int(match[1]) - one_based, int(match[3]) - one_based, match[2] == "-"
 
 
 def _check_positions(where: str, i: int, j: int, sides: Sequence[list[str]], first: int) -> None:
@@ -396,16 +488,16 @@ def _gold_pair(sides: Sequence[list[str]], marked: Sequence[_Marked]) -> GoldPai
     return GoldPair(sides[0], sides[1], sure, frozenset((i, j) for i, j, _ in marked))
 
 
-def _naacl_sentences(place: Place) -> dict[int, tuple[str, list[str]]]:
+def _naacl_sentences(location: Location) -> dict[int, tuple[str, list[str]]]:
     """Where each sentence stands, and its tokens, by its number."""
     sentences: dict[int, tuple[str, list[str]]] = {}
-    for where, line in _lines(place):
+    for where, line in _lines(location):
         if not line.strip():
             continue
-        found = re.fullmatch(r"""\s*<s\s+snum=["']?([0-9]+)["']?\s*>(.*)</s>\s*""", line)
-        if not found:
+        match = re.fullmatch(r"""\s*<s\s+snum=["']?([0-9]+)["']?\s*>(.*)</s>\s*""", line)
+        if not match:
             raise DataError(f"{where}: not a numbered sentence", "A line is `<s snum=1> tokens </s>`.")
-        number, tokens = int(found[1]), _tokens(found[2])
+        number, tokens = int(match[1]), _tokens(match[2])
         if number in sentences:
             raise DataError(f"{where}: sentence {number} is there already", f"See {sentences[number][0]}.")
         sentences[number] = where, tokens
@@ -418,15 +510,8 @@ def _naacl_link(where: str, line: str) -> tuple[int, int, int, bool]:
     numbers, rest = cells[:3], cells[3:]
     mark = rest.pop(0).upper() if rest and rest[0].upper() in ("S", "P") else "S"
     numbers_right = len(numbers) == 3 and all(re.fullmatch("[0-9]+", cell) for cell in numbers)
-    if not numbers_right or len(rest) > 1 or not all(map(_is_number, rest)):
+    if not numbers_right or len(rest) > 1 or any(math.isnan(parse_number(cell)) for cell in rest):
         problem = f"{where}: {line.strip()!r} is not a link"
         raise DataError(problem, "A line is `sentence source target`, then S or P and a confidence if there are any.")
     sentence, i, j = map(int, numbers)
     return sentence, i - 1, j - 1, mark == "S"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False

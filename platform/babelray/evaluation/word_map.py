@@ -1,148 +1,75 @@
-"""A map of words: points of several languages in two dimensions, translations joined by lines. SVG, with tooltips."""
+"""Words of several languages in two dimensions."""
 
 from __future__ import annotations
 
-import html
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from statistics import fmean
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
-"""Okabe and Ito: told apart by colour-blind readers too, and the marker says the same again."""
-MARKERS = (
-    "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
-    "M-3.5-3.5h7v7h-7z",
-    "M0-4.8l4.6 8h-9.2z",
-    "M0-5.2l4.4 5.2l-4.4 5.2l-4.4-5.2z",
-    "M-1.5-4.5h3v3h3v3h-3v3h-3v-3h-3v-3h3z",
-    "M0 4.8l4.6-8h-9.2z",
-    "M0-5l1.4 3.1 3.4.4-2.5 2.3.7 3.4-3-1.7-3 1.7.7-3.4-2.5-2.3 3.4-.4z",
-)
-WIDTH, HEIGHT, ROW, EDGE, LETTER = 480, 400, 20, 34, 6.2
-"""The map's size, a row of the legend, what stays empty around the points, and the width of a letter, in pixels."""
-Point = Mapping[str, Any]
+from babelray.evaluation.benchmark import BENCHMARKS, EncoderBenchmark, Result, System
+from babelray.evaluation.held_out import Pairs, held_out_pairs
+from babelray.metrics.closeness import closeness
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from babelray.encoder.text_encoder import TextEncoder
+
+MAX_LANGUAGES, MAX_CONCEPTS, MIN_CONCEPTS = 6, 24, 3
+"""Languages, with the hub, and words of each."""
 
 
-@dataclass(frozen=True)
-class Box:
-    """Where a label stands."""
-
-    left: float
-    top: float
-    width: float
-    height: float = 12.0
-
-    def meets(self, other: Box) -> bool:
-        across = self.left < other.left + other.width and other.left < self.left + self.width
-        return across and self.top < other.top + other.height and other.top < self.top + self.height
-
-    def inside(self) -> bool:
-        return self.left >= 0 and self.left + self.width <= WIDTH and self.top >= 0 and self.top + self.height <= HEIGHT
-
-
-def word_map(points: Sequence[Point], names: Mapping[str, str], labelled: Sequence[int], title: str) -> str:
-    """The map of `{language, concept, word, x, y}`; those of `labelled` concepts are written out if there is room.
-
-    Both directions have one scale. `names`: of the languages, in the order of the legend.
+@BENCHMARKS.register
+class WordMap(EncoderBenchmark):
+    """Words that the encoder reads alone, on the two directions in which they differ most (principal components of
+    their vectors at unit length; one projection and one mean for all languages). Lines join translations. Where
+    languages form islands, the space separates words by language; where colours mix and lines are short, by meaning.
+    Two dimensions of many: only what is far apart here is surely apart. Each picture has its own scale. The table shows
+    how far translations lie apart, relative to any two words of the language and the hub.
     """
-    styles = {code: (COLOURS[i % 7], MARKERS[(i + i // 7) % 7]) for i, code in enumerate(names)}
-    placed = [(point, *place) for point, place in zip(points, _fitted(points), strict=True)]
-    marks = [
-        f"{_mark(*styles[point['language']], x, y)}"
-        f"<title>{html.escape(point['word'])} ({html.escape(names[point['language']])})</title></path>"
-        for point, x, y in placed
-    ]
-    rows = -(-len(names) // 4)
-    legend = [
-        f"{_mark(*style, 12 + 118 * (i % 4), HEIGHT + 14 + ROW * (i // 4))}</path>"
-        f'<text x="{22 + 118 * (i % 4)}" y="{HEIGHT + 18 + ROW * (i // 4)}">{html.escape(names[code])}</text>'
-        for i, (code, style) in enumerate(styles.items())
-    ]
-    told = f"{title}: {len(points)} words of {len(names)} languages. {told_closeness(closeness(points))}"
-    return (
-        f'<svg role="img" aria-label="{html.escape(told)}" viewBox="0 0 {WIDTH} {HEIGHT + 8 + ROW * rows}" '
-        'font-family="DejaVu Sans, Noto Sans, sans-serif" font-size="11.5" fill="#1b1f24">'
-        f'<g stroke="#1b1f24">{"".join(_lines(placed, labelled))}</g>'
-        f'<g stroke="#ffffff" stroke-width=".6">{"".join(marks)}</g>'
-        f'<g stroke="#ffffff" stroke-width="3" stroke-linejoin="round" paint-order="stroke">'
-        f"{''.join(_labels(placed, labelled))}</g>{''.join(legend)}</svg>"
-    )
+
+    title: ClassVar[str] = "Words on a map"
+    main_metric: ClassVar[str] = "distance"
+    columns: ClassVar[Mapping[str, str]] = {"distance": ".2f"}
+    metric_titles: ClassVar[Mapping[str, str]] = {"distance": "distance of translations"}
+    lower_is_better: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("encoder", "corpus")
+    held_out: ClassVar[bool] = True
+
+    benchmark: Literal["word-map"] = "word-map"
+
+    def run(self, encoder: TextEncoder, system: System) -> Result:
+        pairs = held_out_pairs(system, "dictionary")
+        chosen = sorted(pairs, key=lambda code: -len(pairs[code]))[: MAX_LANGUAGES - 1]
+        texts = shared_words({code: pairs[code] for code in chosen}, system.hub)
+        if not texts:
+            return Result({})
+        beside = dict.fromkeys(chosen, system.hub) | {system.hub: chosen[0]}
+        vectors = {code: encoder.for_language(code, beside[code]).encode(words) for code, words in texts.items()}
+        points = project_words(texts, vectors)
+        scores = {}
+        for code in chosen:
+            own = [point for point in points if point["language"] in (code, system.hub)]
+            scores[code] = {"distance": closeness(own)}
+        return Result(scores, figures={"points": points})
 
 
-def _mark(colour: str, shape: str, x: float, y: float) -> str:
-    return f'<path d="{shape}" transform="translate({x:.1f} {y:.1f})" fill="{colour}">'
+def shared_words(pairs: Mapping[str, Pairs], hub: str) -> dict[str, list[str]]:
+    """Words of the hub that are translated into all languages, and their translations; empty if there are too few."""
+    translations = {code: {target: source for source, target in own} for code, own in pairs.items()}
+    candidates = next(iter(translations.values()), {})
+    concepts = [word for word in candidates if all(word in own for own in translations.values())][:MAX_CONCEPTS]
+    if len(concepts) < MIN_CONCEPTS:
+        return {}
+    return {hub: concepts} | {code: [own[word] for word in concepts] for code, own in translations.items()}
 
 
-def closeness(points: Sequence[Point]) -> float:
-    """How far translations lie apart, as a share of how far any two words of different languages do, on the map.
+def project_words(texts: Mapping[str, list[str]], vectors: Mapping[str, Tensor]) -> list[dict[str, Any]]:
+    """Words in two dimensions; translations share their `concept`."""
+    from babelray.vectors.projection import project
 
-    >>> at = [("en", 0, 0, 0), ("de", 0, 1, 0), ("en", 1, 4, 0), ("de", 1, 5, 0)]
-    >>> closeness([dict(zip(("language", "concept", "x", "y"), one)) for one in at])  # 1 and 1 against 1, 5, 3, 1
-    0.4
-    """
-    pairs = [
-        (math.dist((a["x"], a["y"]), (b["x"], b["y"])), a["concept"] == b["concept"])
-        for i, a in enumerate(points)
-        for b in points[:i]
-        if a["language"] != b["language"]
-    ]
-    apart = fmean([distance for distance, _ in pairs]) if pairs else 0.0
-    together = [distance for distance, same in pairs if same]
-    return fmean(together) / apart if together and apart else float("nan")
-
-
-def told_closeness(share: float) -> str:
-    if math.isnan(share):
-        return ""
-    return f"Translations lie {share:.2f} times as far apart as any two words of different languages."
-
-
-def spread_out(points: Sequence[Point], count: int) -> list[int]:
-    """Concepts that lie far from each other: each next one is the farthest from those chosen, by their means."""
-    means = {}
-    for concept in dict.fromkeys(point["concept"] for point in points):
-        own = [point for point in points if point["concept"] == concept]
-        means[concept] = fmean(p["x"] for p in own), fmean(p["y"] for p in own)
-    chosen: list[int] = []
-    while len(chosen) < min(count, len(means)):
-        middle = [means[concept] for concept in chosen] or [(0.0, 0.0)]
-        left = [concept for concept in means if concept not in chosen]
-        chosen.append(max(left, key=lambda concept: min(math.dist(means[concept], other) for other in middle)))
-    return chosen
-
-
-def _fitted(points: Sequence[Point]) -> list[tuple[float, float]]:
-    """Places in pixels: y upwards, one scale, in the middle."""
-    left, right = min(p["x"] for p in points), max(p["x"] for p in points)
-    low, high = min(p["y"] for p in points), max(p["y"] for p in points)
-    scale = min((WIDTH - 2 * EDGE) / max(right - left, 1e-9), (HEIGHT - 2 * EDGE) / max(high - low, 1e-9))
+    places = project(vectors)
     return [
-        (WIDTH / 2 + scale * (p["x"] - (left + right) / 2), HEIGHT / 2 - scale * (p["y"] - (low + high) / 2))
-        for p in points
+        {"language": code, "concept": number, "word": word, "x": round(x, 4), "y": round(y, 4)}
+        for code, words in texts.items()
+        for number, (word, (x, y)) in enumerate(zip(words, places[code].tolist(), strict=True))
     ]
-
-
-def _lines(placed: Sequence[tuple[Point, float, float]], labelled: Sequence[int]) -> Iterator[str]:
-    """From the first language's word to its translations."""
-    first: dict[int, tuple[float, float]] = {}
-    for point, x, y in placed:
-        if point["concept"] not in first:
-            first[point["concept"]] = x, y
-            continue
-        x0, y0 = first[point["concept"]]
-        opacity = 0.5 if point["concept"] in labelled else 0.14
-        yield f'<path d="M{x0:.1f} {y0:.1f}L{x:.1f} {y:.1f}" stroke-width=".8" opacity="{opacity}"/>'
-
-
-def _labels(placed: Sequence[tuple[Point, float, float]], labelled: Sequence[int]) -> Iterator[str]:
-    taken: list[Box] = []
-    for point, x, y in placed:
-        width = LETTER * len(point["word"])
-        sides = [(x + 7, y - 6), (x - 7 - width, y - 6), (x - width / 2, y - 18), (x - width / 2, y + 6)]
-        boxes = (Box(left, top, width) for left, top in sides)
-        free = (box for box in boxes if box.inside() and not any(box.meets(other) for other in taken))
-        if point["concept"] in labelled and (box := next(free, None)) is not None:
-            taken.append(box)
-            yield f'<text x="{box.left:.1f}" y="{box.top + 10:.1f}">{html.escape(point["word"])}</text>'

@@ -10,27 +10,51 @@ Shapes: U words of a block, V words of the vocabulary, D width.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-import torch
+from babelray.extraction.method import EXTRACTION_METHODS, EncoderMethod, OnProgress, PreparedBlock
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from babelray.extraction.language import LanguageExtraction
+    from babelray.extraction.method import ReadBlocks
     from babelray.extraction.occurrences import Batch
 
 
-class Sums:
+@EXTRACTION_METHODS.register
+class AggregateMethod(EncoderMethod):
+    """The mean over a word's occurrences of its mean-pooled subwords (Bommasani et al., 2020)."""
+
+    method: Literal["aggregate"] = "aggregate"
+
+    def encode(self, language: LanguageExtraction, block: PreparedBlock, on_progress: OnProgress) -> dict[str, Tensor]:
+        sums = OccurrenceSums(len(language.words))
+        for batch, hidden in language.read(block.batches, on_progress):
+            sums.add(batch, hidden)
+        return sums.tensors()
+
+    def combine(
+        self, language: LanguageExtraction, blocks: ReadBlocks, layer: int, on_progress: OnProgress
+    ) -> tuple[Tensor, Tensor]:
+        return mean_vectors(blocks(), len(language.words), layer)
+
+
+class OccurrenceSums:
     """Adds up the occurrences in a block of sentences; holds a row for each word that occurred."""
 
     def __init__(self, vocabulary: int) -> None:
+        import torch
+
         self._row_V = torch.full((vocabulary,), -1)
         self._words: list[int] = []
         self._counts = torch.empty(0, dtype=torch.long)
         self._sums: dict[int, Tensor] = {}
 
     def add(self, batch: Batch, hidden: Mapping[int, Tensor]) -> None:
-        """The words of a batch, with the vectors of some layers."""
+        """Add the occurrences of a batch, with the encoder's vectors of some layers."""
+        import torch
+
         word_W = batch.word_W.cpu()
         new = word_W[self._row_V[word_W] < 0].unique()
         self._row_V[new] = torch.arange(len(self._words), len(self._words) + len(new))
@@ -47,22 +71,26 @@ class Sums:
             self._sums[layer] = grown_UD.index_add_(0, row_W, means_WD)
 
     def tensors(self) -> dict[str, Tensor]:
-        """`words`: which; `counts`: how often; `layer.N`: the sum of their vectors (U, D)."""
+        """`words`: positions in the vocabulary; `counts`: of their occurrences; `layer.N`: sums of vectors (U, D)."""
+        import torch
+
         sums = {f"layer.{layer}": sums_UD for layer, sums_UD in self._sums.items()}
         return {"words": torch.tensor(self._words, dtype=torch.long), "counts": self._counts, **sums}
 
 
-def means(blocks: Iterable[Mapping[str, Tensor]], vocabulary: int, layer: int) -> tuple[Tensor, Tensor]:
+def mean_vectors(blocks: Iterable[Mapping[str, Tensor]], vocabulary: int, layer: int) -> tuple[Tensor, Tensor]:
     """The mean vector (V, D) of every word over all blocks, zero for words that never occurred; and the counts (V)."""
+    import torch
+
     sums_VD: Tensor | None = None
     counts_V = torch.zeros(vocabulary, dtype=torch.long)
     for block in blocks:
         if not len(block["words"]):
             continue
-        found_UD = block[f"layer.{layer}"]
+        block_UD = block[f"layer.{layer}"]
         if sums_VD is None:
-            sums_VD = torch.zeros(vocabulary, found_UD.shape[1], dtype=torch.float64)
-        sums_VD.index_add_(0, block["words"], found_UD.double())
+            sums_VD = torch.zeros(vocabulary, block_UD.shape[1], dtype=torch.float64)
+        sums_VD.index_add_(0, block["words"], block_UD.double())
         counts_V.index_add_(0, block["words"], block["counts"])
     if sums_VD is None:
         return torch.zeros(vocabulary, 0), counts_V

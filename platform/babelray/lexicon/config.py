@@ -1,4 +1,4 @@
-"""Where translations come from, and which of them are held out."""
+"""The sources of translations, and which of them are held out."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ Layout = Literal["aligned", "keyed", "table", "pairs"]
 
 
 class TranslationSource(Config):
-    """Files of translations. How they are laid out follows from the path, or from `layout`.
+    """Files of translations. Their layout follows from the path, or from `layout`.
 
-    aligned  `dir/{lang}.txt`               one file a language; line n translates line n
-    keyed    `dir/{lang}.tsv`               one file a language; `key<TAB>text`, joined by the key
-    table    `names.tsv`                    one file; a header line with language codes, a column a language
-    pairs    `dir/{hub}-{lang}.tsv`         one file a pair; two columns, in the order in which the path names them
-             `dir/{hub}-{lang}.{side}`      two files a pair (Moses); `{side}` stands for each language's code
+    aligned  `dir/{lang}.txt`               one file per language; line n translates line n
+    keyed    `dir/{lang}.tsv`               one file per language; `key<TAB>text`, joined by the key
+    table    `names.tsv`                    one file; a header line with language codes, one column per language
+    pairs    `dir/{hub}-{lang}.tsv`         one file per pair; two columns, in the order in which the path names them
+             `dir/{hub}-{lang}.{side}`      two files per pair (Moses); `{side}` stands for each language's code
     """
 
     path: str
     layout: Layout | None = None
     split: Literal["held-out", "train", "test"] = "held-out"
-    """`held-out`: a share is kept for evaluation. `train`, `test`: all of it is one or the other."""
+    """`held-out`: a part is held out for evaluation. `train`, `test`: all pairs belong to that split."""
     held_out: float = Field(0.2, ge=0, lt=1)
-    """The share kept for evaluation, evenly spread over the file."""
+    """The share held out for evaluation, evenly spread over the file."""
     where: dict[str, tuple[float, float]] = Field(default_factory=dict)
-    """For tables: only rows whose numbers in these columns lie between the two, both included."""
+    """For tables: only rows whose numbers in these columns lie between the two values, inclusive."""
     languages: list[str] | None = None
     """Only these languages are read here; all by default."""
     required: bool = True
-    """Whether every language must have a file here; otherwise those without are passed over."""
+    """Whether every language must have a file here; otherwise those without are skipped."""
 
     @property
     def resolved_layout(self) -> Layout:
@@ -44,10 +44,10 @@ class TranslationSource(Config):
 
     @model_validator(mode="after")
     def _path_fits_the_layout(self) -> TranslationSource:
-        needed = {"aligned": ["{lang}"], "keyed": ["{lang}"], "table": [], "pairs": ["{hub}", "{lang}"]}
-        for name in needed[self.resolved_layout]:
+        placeholders = {"aligned": ["{lang}"], "keyed": ["{lang}"], "table": [], "pairs": ["{hub}", "{lang}"]}
+        for name in placeholders[self.resolved_layout]:
             if name not in self.path:
-                raise ValueError(f"a path of layout {self.resolved_layout!r} must have {name} in it")
+                raise ValueError(f"a path of layout {self.resolved_layout!r} must contain {name}")
         if self.where and self.resolved_layout != "table":
             raise ValueError(f"`where` is for tables, this is of layout {self.resolved_layout!r}")
         return self

@@ -1,4 +1,4 @@
-"""Translation pairs with the hub, words and sentences, each with a split that never leaks."""
+"""Translation pairs with the hub, words and sentences, with training and test splits that share no item."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from babelray.lexicon.read import Problems, Translation, read_translations
-from babelray.text.tables import read_table, write_rows
+from babelray.storage import AnyPath, Location
+from babelray.storage.tables import read_table, write_rows
 
 if TYPE_CHECKING:
     from babelray.lexicon.config import DictionaryConfig, ParallelConfig, TranslationSource
-    from babelray.storage import Place
 
 Split = Literal["train", "test"]
 SHARD = 100_000
@@ -30,7 +30,7 @@ class Pair:
 
 
 def is_held_out(position: int, share: float) -> bool:
-    """Whether the item at a position is held out: evenly spread, so that every topic has its part.
+    """Whether the item at a position is held out: evenly spread, so that every topic is covered.
 
     >>> [i for i in range(10) if is_held_out(i, 0.2)]
     [4, 9]
@@ -43,10 +43,10 @@ def dictionary_pairs(
 ) -> tuple[list[Pair], Counter[str]]:
     """Word pairs of all sources, each once. Train and test share no word, on either side.
 
-    Words are held out as wholes, with all their translations. A training pair one of whose words is tested is left
-    out and counted, wherever it comes from: the usual dictionaries overlap with the usual test sets.
+    A word is held out with all its translations. A training pair that contains a test word is left out and counted,
+    from whichever source it comes: the usual dictionaries overlap with the usual test sets.
     """
-    found: dict[tuple[str, str], Split] = {}
+    splits: dict[tuple[str, str], Split] = {}
     for config in sources:
         words = [
             Translation(source, target, entry.group)
@@ -57,8 +57,8 @@ def dictionary_pairs(
         grouped = words if config.resolved_layout in ("aligned", "table") else [_by_source(word) for word in words]
         for entry, split in _split(grouped, config):
             key = (entry.source, entry.target)
-            found[key] = "test" if split == "test" else found.get(key, split)
-    return _without_leaks([Pair(*key, split) for key, split in found.items()])
+            splits[key] = "test" if split == "test" else splits.get(key, split)
+    return _remove_leaks([Pair(*key, split) for key, split in splits.items()])
 
 
 def _by_source(entry: Translation) -> Translation:
@@ -75,27 +75,27 @@ def parallel_pairs(
     sources: Sequence[ParallelConfig], code: str, hub: str, problems: Problems
 ) -> tuple[list[Pair], Counter[str]]:
     """Sentence pairs of all sources, each once; whole paragraphs or chapters are held out."""
-    found: dict[tuple[str, str], Split] = {}
+    splits: dict[tuple[str, str], Split] = {}
     counts: Counter[str] = Counter()
     for config in sources:
         entries = list(read_translations(config, code, hub, problems))
-        kept = _of_like_length(entries, config.max_ratio)
-        counts["dropped: unlike lengths"] += len(entries) - len(kept)
-        for entry, split in _split(_blocks(kept, config), config):
+        similar = _filter_by_length(entries, config.max_ratio)
+        counts["dropped: unlike lengths"] += len(entries) - len(similar)
+        for entry, split in _split(_group_lines(similar, config), config):
             key = (entry.source, entry.target)
-            found[key] = "test" if split == "test" else found.get(key, split)
-    pairs, leaks = _without_leaks([Pair(*key, split) for key, split in found.items()])
+            splits[key] = "test" if split == "test" else splits.get(key, split)
+    pairs, leaks = _remove_leaks([Pair(*key, split) for key, split in splits.items()])
     return pairs, counts + leaks
 
 
-def _blocks(entries: list[Translation], config: TranslationSource) -> list[Translation]:
-    """Where nothing marks paragraphs, ten lines in a row are one: neighbours are often alike."""
+def _group_lines(entries: list[Translation], config: TranslationSource) -> list[Translation]:
+    """If nothing marks paragraphs, ten consecutive lines count as one, since neighbours are often alike."""
     if config.resolved_layout == "keyed" or any(a.group == b.group for a, b in pairwise(entries)):
         return entries
     return [Translation(entry.source, entry.target, str(i // 10)) for i, entry in enumerate(entries)]
 
 
-def _of_like_length(entries: list[Translation], max_ratio: float) -> list[Translation]:
+def _filter_by_length(entries: list[Translation], max_ratio: float) -> list[Translation]:
     """Drop pairs whose length ratio is far from the usual one of these two languages."""
     if not entries:
         return []
@@ -113,25 +113,26 @@ def _split(entries: Iterable[Translation], config: TranslationSource) -> list[tu
     ]
 
 
-def _without_leaks(pairs: list[Pair]) -> tuple[list[Pair], Counter[str]]:
+def _remove_leaks(pairs: list[Pair]) -> tuple[list[Pair], Counter[str]]:
     """Leave out training pairs that share a side with a test pair."""
     sources = {pair.source for pair in pairs if pair.split == "test"}
     targets = {pair.target for pair in pairs if pair.split == "test"}
-    kept = [p for p in pairs if p.split == "test" or (p.source not in sources and p.target not in targets)]
-    counts: Counter[str] = Counter(pair.split for pair in kept)
-    counts["dropped: shared with test"] = len(pairs) - len(kept)
-    return kept, counts
+    rest = [p for p in pairs if p.split == "test" or (p.source not in sources and p.target not in targets)]
+    counts: Counter[str] = Counter(pair.split for pair in rest)
+    counts["dropped: shared with test"] = len(pairs) - len(rest)
+    return rest, counts
 
 
-def write_pairs(folder: Place, pairs: Sequence[Pair]) -> None:
+def write_pairs(folder: AnyPath, pairs: Sequence[Pair]) -> None:
     """Write pairs in shards."""
     for number, start in enumerate(range(0, max(1, len(pairs)), SHARD)):
         rows: Iterable[dict[str, Any]] = (vars(pair) for pair in pairs[start : start + SHARD])
-        write_rows(folder / f"{number:05}.parquet", rows, ["source", "target", "split"])
+        write_rows(Location.parse(folder) / f"{number:05}.parquet", rows, ["source", "target", "split"])
 
 
-def read_pairs(folder: Place, split: Split) -> list[Pair]:
-    """The pairs of one split; none if there are no pairs at all."""
+def read_pairs(folder: AnyPath, split: Split) -> list[Pair]:
+    """The pairs of one split; none if the folder does not exist."""
+    folder = Location.parse(folder)
     if not folder.exists():
         return []
     return [
@@ -139,25 +140,25 @@ def read_pairs(folder: Place, split: Split) -> list[Pair]:
     ]
 
 
-def write_induced(file: Place, pairs: Sequence[tuple[str, str]], confidence: Sequence[float]) -> None:
-    """Write an induced dictionary, `word<TAB>translation<TAB>confidence`: a file that recipes can name too."""
+def write_induced(file: AnyPath, pairs: Sequence[tuple[str, str]], confidence: Sequence[float]) -> None:
+    """Write an induced dictionary, `word<TAB>translation<TAB>confidence`, which recipes can read as a source."""
     rows = zip(pairs, confidence, strict=True)
-    file.write_text("".join(f"{source}\t{target}\t{value:.4f}\n" for (source, target), value in rows))
+    Location.parse(file).write_text("".join(f"{source}\t{target}\t{value:.4f}\n" for (source, target), value in rows))
 
 
-def read_induced(file: Place) -> list[tuple[str, str]]:
+def read_induced(file: AnyPath) -> list[tuple[str, str]]:
     """The pairs of an induced dictionary, in its order: the most confident first."""
-    rows = [line.split("\t") for line in file.read_text().splitlines()]
+    rows = [line.split("\t") for line in Location.parse(file).read_text().splitlines()]
     return [(source, target) for source, target, _ in rows]
 
 
-def pivoted(left: Iterable[tuple[str, str]], right: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Words of two languages that have a translation in the hub in common, each pair once.
+def pivot_pairs(left: Iterable[tuple[str, str]], right: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Words of two languages that share a translation in the hub, each pair once.
 
-    >>> pivoted([("hond", "dog"), ("kat", "cat")], [("Hund", "dog"), ("Köter", "dog")])
+    >>> pivot_pairs([("hond", "dog"), ("kat", "cat")], [("Hund", "dog"), ("Köter", "dog")])
     [('hond', 'Hund'), ('hond', 'Köter')]
     """
-    meant: dict[str, list[str]] = {}
-    for word, meaning in right:
-        meant.setdefault(meaning, []).append(word)
-    return list(dict.fromkeys((a, b) for a, meaning in left for b in meant.get(meaning, [])))
+    words_of: dict[str, list[str]] = {}
+    for word, translation in right:
+        words_of.setdefault(translation, []).append(word)
+    return list(dict.fromkeys((a, b) for a, translation in left for b in words_of.get(translation, [])))

@@ -1,4 +1,4 @@
-"""Files of translations, in each of their layouts, into pairs; lines that cannot be used are counted and shown."""
+"""Files of translations, in each of their layouts, into pairs; unusable lines are counted and reported."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from babelray.errors import DataError
-from babelray.storage import Place
+from babelray.storage import AnyPath, Location
 
 if TYPE_CHECKING:
     from babelray.lexicon.config import TranslationSource
 
-SHOWN = 10
+MAX_REPORTED = 10
+"""Unusable lines that are reported in full."""
 
 
 @dataclass
 class Problems:
-    """Lines that were passed over: how many, and the first few."""
+    """The number of unusable lines, and descriptions of the first few."""
 
     count: int = 0
     first: list[str] = field(default_factory=list)
 
-    def add(self, file: Place, line: int, what: str) -> None:
+    def add(self, file: Location, line: int, problem: str) -> None:
         self.count += 1
-        if len(self.first) < SHOWN:
-            self.first.append(f"{file}, line {line}: {what}")
+        if len(self.first) < MAX_REPORTED:
+            self.first.append(f"{file}, line {line}: {problem}")
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class Translation:
     group: str
 
 
-def files_of(config: TranslationSource, code: str, hub: str) -> list[Place]:
-    """The files that hold the translations of a language with the hub; empty if it may be and is without."""
+def translation_files(config: TranslationSource, code: str, hub: str) -> list[Location]:
+    """The files with the translations of a language with the hub; none if they are missing and not required."""
     if config.languages is not None and code not in config.languages:
         return []
     names = [config.path]
@@ -48,10 +49,10 @@ def files_of(config: TranslationSource, code: str, hub: str) -> list[Place]:
         names = [config.path.replace("{hub}", hub).replace("{lang}", code).replace("{side}", side) for side in sides]
     elif config.resolved_layout != "table":
         names = [config.path.replace("{lang}", language) for language in (code, hub)]
-    places = [Place.parse(name) for name in names]
-    missing = [place for place in places if not place.is_file()]
+    locations = [Location.parse(name) for name in names]
+    missing = [location for location in locations if not location.is_file()]
     if not missing:
-        return places
+        return locations
     if config.required:
         raise DataError(f"no translations of language {code!r} at {missing[0]}", "Check the path in the recipe.")
     return []
@@ -59,7 +60,7 @@ def files_of(config: TranslationSource, code: str, hub: str) -> list[Place]:
 
 def read_translations(config: TranslationSource, code: str, hub: str, problems: Problems) -> Iterator[Translation]:
     """The translations of a language with the hub."""
-    files = files_of(config, code, hub)
+    files = translation_files(config, code, hub)
     if files:
         yield from _LAYOUTS[_layout(config)](config, files, code, hub, problems)
 
@@ -68,8 +69,8 @@ def _layout(config: TranslationSource) -> str:
     return "moses" if config.resolved_layout == "pairs" and "{side}" in config.path else config.resolved_layout
 
 
-def _lines(file: Place, problems: Problems) -> Iterator[tuple[int, str]]:
-    """Lines of a text file with their numbers; those that are not UTF-8 come as empty, and are counted."""
+def _lines(file: Location, problems: Problems) -> Iterator[tuple[int, str]]:
+    """Lines of a text file with their numbers; those that are not UTF-8 are empty, and counted."""
     with file.open() as stream:
         for number, raw in enumerate(stream, start=1):
             try:
@@ -81,7 +82,7 @@ def _lines(file: Place, problems: Problems) -> Iterator[tuple[int, str]]:
 
 
 def _aligned(
-    config: TranslationSource, files: list[Place], code: str, hub: str, problems: Problems
+    config: TranslationSource, files: list[Location], code: str, hub: str, problems: Problems
 ) -> Iterator[Translation]:
     """Line n translates line n; blank lines, in both, separate paragraphs."""
     left, right = ([line.strip() for _, line in _lines(file, problems)] for file in files)
@@ -103,28 +104,28 @@ _moses = _aligned
 
 
 def _keyed(
-    config: TranslationSource, files: list[Place], code: str, hub: str, problems: Problems
+    config: TranslationSource, files: list[Location], code: str, hub: str, problems: Problems
 ) -> Iterator[Translation]:
-    """`key<TAB>text`, joined by the key; what stands before the last colon of the key is the group (a chapter)."""
+    """`key<TAB>text`, joined by the key; the group (a chapter) is the part of the key before its last colon."""
     texts: list[dict[str, str]] = []
     for file in files:
-        found: dict[str, str] = {}
+        by_key: dict[str, str] = {}
         for number, line in _lines(file, problems):
             key, tab, text = line.partition("\t")
             if line and not (tab and key.strip() and text.strip()):
                 problems.add(file, number, "not `key<TAB>text`")
             elif line:
-                found[key.strip()] = text.strip()
-        texts.append(found)
+                by_key[key.strip()] = text.strip()
+        texts.append(by_key)
     for key, source in texts[0].items():
         if key in texts[1]:
             yield Translation(source, texts[1][key], key.rpartition(":")[0] or key)
 
 
 def _table(
-    config: TranslationSource, files: list[Place], code: str, hub: str, problems: Problems
+    config: TranslationSource, files: list[Location], code: str, hub: str, problems: Problems
 ) -> Iterator[Translation]:
-    """A header with language codes, then a row an entry."""
+    """A header with language codes, then one row per entry."""
     lines = _lines(files[0], problems)
     header = next(lines, (0, ""))[1].split("\t")
     for language in (code, hub):
@@ -144,16 +145,18 @@ def _table(
             problems.add(files[0], number, f"{len(cells)} columns instead of {len(header)}")
             continue
         try:
-            wanted = all(low <= float(cells[header.index(name)]) <= high for name, (low, high) in config.where.items())
+            selected = all(
+                low <= float(cells[header.index(name)]) <= high for name, (low, high) in config.where.items()
+            )
         except ValueError:
-            problems.add(files[0], number, "no number where `where` asks for one")
+            problems.add(files[0], number, "no number in a column of `where`")
             continue
-        if wanted and cells[columns[0]] and cells[columns[1]]:
+        if selected and cells[columns[0]] and cells[columns[1]]:
             yield Translation(cells[columns[0]], cells[columns[1]], str(number))
 
 
 def _pairs(
-    config: TranslationSource, files: list[Place], code: str, hub: str, problems: Problems
+    config: TranslationSource, files: list[Location], code: str, hub: str, problems: Problems
 ) -> Iterator[Translation]:
     hub_first = config.path.index("{hub}") < config.path.index("{lang}")
     for number, first, second in read_columns(files[0], problems):
@@ -161,8 +164,9 @@ def _pairs(
         yield Translation(source, target, str(number))
 
 
-def read_columns(file: Place, problems: Problems) -> Iterator[tuple[int, str, str]]:
+def read_columns(path: AnyPath, problems: Problems) -> Iterator[tuple[int, str, str]]:
     """Line numbers and two columns, separated by a tab, or by a space if there is no tab; more columns are ignored."""
+    file = Location.parse(path)
     for number, line in _lines(file, problems):
         if not line:
             continue
@@ -170,7 +174,7 @@ def read_columns(file: Place, problems: Problems) -> Iterator[tuple[int, str, st
         if len(cells) < 2 or not cells[0] or not cells[1]:
             problems.add(file, number, "fewer than two columns")
         elif "\t" not in line and len(cells) > 2:
-            problems.add(file, number, "more than two words and no tab: where does the translation begin?")
+            problems.add(file, number, "more than two words and no tab: the beginning of the translation is unclear")
         else:
             yield number, cells[0], cells[1]
 

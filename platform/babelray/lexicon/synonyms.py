@@ -1,7 +1,7 @@
-"""Names of concepts, such as UMLS': a line a name, `C0027996||Vitamin B`; and the synonyms that they make.
+"""Names of concepts, such as those of UMLS, one per line, `C0027996||Vitamin B`; and pairs of synonyms among them.
 
-All names of a concept mean the same, within a language and across languages (Liu et al., 2021): each is a pair with
-each other one, so that no name is ever taken for a wrong one of its own concept.
+All names of a concept mean the same, within a language and across languages (Liu et al., 2021): each forms a pair with
+each other one, so that no name is ever a negative example for its own concept.
 """
 
 from __future__ import annotations
@@ -11,40 +11,38 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from babelray.errors import DataError
-
-if TYPE_CHECKING:
-    from babelray.storage import Place
+from babelray.storage import AnyPath, Location
 
 LINE = (
     "A line is `C0027996||Vitamin B`: a concept, or several joined by `|`, and a text; or with a tab between the two."
 )
-MOST = 8
-"""So many names of a concept are paired, in each language: the first ones."""
+MAX_NAMES = 8
+"""Names of a concept that are paired, per language: the first ones."""
 
 
-def read_names(place: Place) -> Iterator[tuple[list[str], str]]:
-    """The concepts and the text of each line, in one normal form; empty lines are passed over."""
-    content = unicodedata.normalize("NFC", place.read_text().removeprefix("\ufeff").replace("\0", " "))
+def read_names(path: AnyPath) -> Iterator[tuple[list[str], str]]:
+    """The concepts and the text of each line, in NFC; empty lines are skipped."""
+    location = Location.parse(path)
+    content = unicodedata.normalize("NFC", location.read_text().removeprefix("\ufeff").replace("\0", " "))
     for number, line in enumerate(content.split("\n"), start=1):
         if not line.strip():
             continue
         cells = [cell.strip() for cell in re.split(r"\|\||\t", line)]
         concepts = [concept for concept in re.split(r"[|+\s]+", cells[0]) if concept]
         if len(cells) != 2 or not concepts or not cells[1]:
-            raise DataError(f"{place}, line {number}: not a concept and a text", LINE)
+            raise DataError(f"{location}, line {number}: not a concept and a text", LINE)
         yield concepts, cells[1]
 
 
-def names_by_concept(place: Place) -> dict[str, list[str]]:
+def names_by_concept(path: AnyPath) -> dict[str, list[str]]:
     """The names of each concept in a file, each once."""
-    found: dict[str, dict[str, None]] = defaultdict(dict)
-    for concepts, name in read_names(place):
+    by_concept: dict[str, dict[str, None]] = defaultdict(dict)
+    for concepts, name in read_names(path):
         for concept in concepts:
-            found[concept][name] = None
-    return {concept: list(names) for concept, names in found.items()}
+            by_concept[concept][name] = None
+    return {concept: list(names) for concept, names in by_concept.items()}
 
 
 def synonym_pairs(own: Mapping[str, Sequence[str]], hub: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
@@ -60,8 +58,8 @@ def synonym_pairs(own: Mapping[str, Sequence[str]], hub: Mapping[str, Sequence[s
     pairs = (
         (name, other)
         for concept, names in own.items()
-        for name in islice(names, MOST)
-        for other in islice(hub.get(concept, ()), MOST)
+        for name in islice(names, MAX_NAMES)
+        for other in islice(hub.get(concept, ()), MAX_NAMES)
         if name != other
     )
     return list(dict.fromkeys(pairs))

@@ -1,11 +1,11 @@
-"""Has an unsupervised mapping found translations, or only itself?
+"""Collapse of unsupervised mappings, detected without a dictionary.
 
 Self-learning always ends, and its objective always rises; from a bad start it ends in a space where the words of
-one language lie near unrelated words of the other. Two signs tell, without any dictionary: the objective (the mean
+one language lie near unrelated words of the other. Two signs show it without any dictionary: the objective (the mean
 cosine of words to their best translations), and the share of words whose best translation has them as its own best.
-Both are compared with what the same number of words gives when self-learning starts from nothing: a random rotation,
-refined for a few rounds. A mapping that does no better has collapsed, or cannot be told from one that has: where
-vectors are poor, a mapping that finds a few translations may be among them.
+Both are compared with their values for the same number of words after self-learning from a random rotation, refined
+for a few rounds. A mapping that does no better has collapsed, or cannot be distinguished from one that has: where
+vectors are poor, this may include a mapping that finds a few translations.
 
 Shapes: N and M words, D width.
 """
@@ -32,7 +32,7 @@ ADVICE = (
 
 @dataclass(frozen=True)
 class Health:
-    """What tells a mapping from a random one; shares between 0 and 1."""
+    """The two signs, of a mapping and of one from a random start; shares between 0 and 1."""
 
     objective: float
     mutual: float
@@ -51,15 +51,16 @@ class Health:
         )
 
 
-def examine(mapped_ND: Tensor, target_MD: Tensor, words: int = 5000, rounds: int = 10, seed: int = 1) -> Health:
+def detect_collapse(mapped_ND: Tensor, target_MD: Tensor, words: int = 5000, rounds: int = 10, seed: int = 1) -> Health:
     """Compare a mapping with one from a random start, on the most frequent words."""
     x_ND, z_MD = functional.normalize(mapped_ND[:words]), functional.normalize(target_MD[:words])
     inducer = Inducer(len(x_ND), len(z_MD), device=x_ND.device)
-    found = inducer(x_ND, z_MD, direction="mutual")
+    induced = inducer(x_ND, z_MD, direction="mutual")
     generator = torch.Generator().manual_seed(seed)
-    turn_DD = torch.linalg.qr(torch.randn(x_ND.shape[1], z_MD.shape[1], generator=generator)).Q.to(x_ND)
+    rotation_DD = torch.linalg.qr(torch.randn(x_ND.shape[1], z_MD.shape[1], generator=generator)).Q.to(x_ND)
     for _ in range(rounds):
-        guessed = inducer(x_ND @ turn_DD, z_MD)
-        turn_DD = rotation(x_ND[guessed.source_P], z_MD[guessed.target_P])
-    random = inducer(x_ND @ turn_DD, z_MD, direction="mutual")
-    return Health(found.objective, len(found.source_P) / len(x_ND), random.objective, len(random.source_P) / len(x_ND))
+        random = inducer(x_ND @ rotation_DD, z_MD)
+        rotation_DD = rotation(x_ND[random.source_P], z_MD[random.target_P])
+    random = inducer(x_ND @ rotation_DD, z_MD, direction="mutual")
+    count = len(x_ND)
+    return Health(induced.objective, len(induced.source_P) / count, random.objective, len(random.source_P) / count)

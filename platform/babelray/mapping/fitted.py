@@ -1,4 +1,4 @@
-"""What every method gives: a mapping that can be saved, loaded by one function, and applied to words it never saw."""
+"""The result of every method: a mapping that can be saved, loaded by one function, and applied to unseen words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from babelray.mapping.nonlinear import NonlinearMapping
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from babelray.storage import Place
+    from babelray.storage import Location
 
 
 class Mapping(Protocol):
@@ -21,14 +21,14 @@ class Mapping(Protocol):
         """Map vectors, of words seen or not."""
         ...
 
-    def save(self, place: Place) -> None:
+    def save(self, location: Location) -> None:
         """Write a folder: tensors as safetensors, the rest as JSON."""
         ...
 
 
-def load_mapping(place: Place) -> Mapping:
+def load_mapping(location: Location) -> Mapping:
     """The mapping that a folder holds, of whatever kind."""
-    if not (place / "mapping.safetensors").exists():
-        raise DataError(f"there is no mapping at {place}", "Name a folder that a mapping was saved in.")
-    kind = (place / DESCRIPTION).read_json()["kind"] if (place / DESCRIPTION).exists() else "linear"
-    return LinearMapping.load(place) if kind == "linear" else NonlinearMapping.load(place)
+    if not (location / "mapping.safetensors").exists():
+        raise DataError(f"there is no mapping at {location}", "Name a folder that a mapping was saved in.")
+    kind = (location / DESCRIPTION).read_json()["kind"]
+    return LinearMapping.load(location) if kind == "linear" else NonlinearMapping.load(location)

@@ -1,11 +1,11 @@
 """Two Real-NVP flows that meet in one Gaussian: a mapping of two spaces that goes both ways, with exact densities.
 
 A coupling layer (Dinh et al., 2017, section 3.2) leaves one half a of a vector as it is, and stretches and shifts the
-other half b by what a network makes of the first:
+other half b by amounts that a network computes from the first:
 
     a' = a,   b' = b ⊙ exp(s(a)) + t(a),   log |det ∂(a', b')/∂(a, b)| = Σ_i s_i(a)
 
-The halves take turns. Each language has a flow into Z ~ N(0, I), the latent space that all share (Zhao and Eger, 2022,
+The halves alternate. Each language has a flow into Z ~ N(0, I), the latent space that all share (Zhao and Eger, 2022,
 section 3.1), so that a vector of one language becomes one of the other by way of Z:
 
     f_{X→Y} = f_{Y→Z}⁻¹ ∘ f_{X→Z},   log P_Y(y) = log N(f_{Y→Z}(y); 0, I) + log |det ∂f_{Y→Z}(y)/∂y|    (their eq. 2)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -25,11 +25,8 @@ from babelray.vectors.top import GROUP, column_maxima, padded, row_maxima, top
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from babelray.mapping.dictionary import Direction
     from babelray.vectors.top import Cells
-
-Direction = Literal["forward", "backward", "union", "mutual"]
-"""Each source word's best translation; each target word's; both, one after the other; those that are the best of
-each other."""
 
 ROWS = 512
 """Rows that are multiplied at once; a multiple of the size of a group."""

@@ -2,9 +2,9 @@
 
     v_w = (1 − λ) · s_w W / ‖s_w W‖ + λ · f(w) / ‖f(w)‖                                                     (eq. 1)
 
-s_w is the static vector of a word, of length 1; f(w) what the encoder makes of it alone. λ = 0 is the static space,
-λ = 1 the encoder's. W (E, D) turns static vectors into the encoder's space without stretching them; it is the solution
-of a Procrustes problem over single words, each with both of its vectors (the paper's footnote 7):
+s_w is the static vector of a word, of length 1; f(w) the encoder's vector of the word alone. λ = 0 is the static
+space, λ = 1 the encoder's. W (E, D) rotates static vectors into the encoder's space without stretching them; it solves
+a Procrustes problem over single words, each with both of its vectors (the paper's footnote 7):
 
     W* = argmax_W tr(Wᵀ Sᵀ F) = U Vᵀ,   U Σ Vᵀ = thin svd(Sᵀ F)
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def generalised_procrustes(static_NE: Tensor, encoded_ND: Tensor) -> Tensor:
+def rectangular_procrustes(static_NE: Tensor, encoded_ND: Tensor) -> Tensor:
     """W (E, D), fitted on words of which both vectors are given; computed in double precision.
 
     >>> torch.manual_seed(1)                                                     # doctest: +ELLIPSIS
     <...>
     >>> static = torch.randn(50, 4)
-    >>> turn, _ = torch.linalg.qr(torch.randn(6, 4))
-    >>> torch.allclose(generalised_procrustes(static, static @ turn.T), turn.T, atol=1e-5)
+    >>> rotation, _ = torch.linalg.qr(torch.randn(6, 4))
+    >>> torch.allclose(rectangular_procrustes(static, static @ rotation.T), rotation.T, atol=1e-5)
     True
     """
     if static_NE.shape[0] != encoded_ND.shape[0]:
@@ -51,11 +51,11 @@ def generalised_procrustes(static_NE: Tensor, encoded_ND: Tensor) -> Tensor:
     return (u_EK @ vt_KD).to(static_NE.dtype)
 
 
-def interpolate(static_NE: Tensor, turn_ED: Tensor, encoded_ND: Tensor, share: float) -> Tensor:
-    """Equation 1 for N words; `share` is λ. A word whose static vector is zero keeps the encoder's alone."""
-    if not 0 <= share <= 1:
-        raise DataError(f"λ is {share}", "Give a share between 0 (static vectors) and 1 (the encoder's).")
-    static_ND = functional.normalize(static_NE @ turn_ED)
+def interpolate(static_NE: Tensor, rotation_ED: Tensor, encoded_ND: Tensor, lambda_: float) -> Tensor:
+    """Equation 1 for N words; `lambda_` is λ. A word whose static vector is zero keeps the encoder's alone."""
+    if not 0 <= lambda_ <= 1:
+        raise DataError(f"λ is {lambda_}", "Give a value between 0 (static vectors) and 1 (the encoder's).")
+    static_ND = functional.normalize(static_NE @ rotation_ED)
     encoded_ND = functional.normalize(encoded_ND)
-    mixed_ND = (1 - share) * static_ND + share * encoded_ND
+    mixed_ND = (1 - lambda_) * static_ND + lambda_ * encoded_ND
     return torch.where(static_NE.any(1, keepdim=True), mixed_ND, encoded_ND)

@@ -19,12 +19,12 @@ from babelray.vectors.word_vectors import read_tensors
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from babelray.mapping.methods import Normalise
-    from babelray.storage import Place
+    from babelray.mapping.method import Normalise
+    from babelray.storage import Location
 
 
 DESCRIPTION = "mapping.json"
-"""What kind of mapping a folder holds; those of earlier versions have none, and are linear."""
+"""The file that says what kind of mapping a folder holds."""
 Dictionary = tuple["Tensor", "Tensor"]
 """Pairs of positions: of source words, and of the target words that translate them."""
 
@@ -58,11 +58,11 @@ def unit_centred(matrix_ND: Tensor, mean_D: Tensor | None = None) -> tuple[Tenso
     return functional.normalize(normal_ND - mean_D), mean_D
 
 
-def prepared(matrix_ND: Tensor, how: Normalise = "unit") -> tuple[Tensor, Tensor]:
+def prepare(matrix_ND: Tensor, normalise: Normalise = "unit") -> tuple[Tensor, Tensor]:
     """Vectors as a mapping sees them; returns the mean that was subtracted too, zero if none was."""
-    if how == "unit":
+    if normalise == "unit":
         return unit_centred(matrix_ND)
-    mean_D = matrix_ND.mean(0) if how == "centred" else matrix_ND.new_zeros(matrix_ND.shape[1])
+    mean_D = matrix_ND.mean(0) if normalise == "centred" else matrix_ND.new_zeros(matrix_ND.shape[1])
     return matrix_ND - mean_D, mean_D
 
 
@@ -75,28 +75,28 @@ class LinearMapping:
     unit: bool = True
 
     @classmethod
-    def identity(cls, vectors_ND: Tensor, how: Normalise = "unit") -> LinearMapping:
+    def identity(cls, vectors_ND: Tensor, normalise: Normalise = "unit") -> LinearMapping:
         """Normalise and centre, and nothing more."""
-        _, mean_D = prepared(vectors_ND, how)
-        return cls(mean_D, torch.eye(vectors_ND.shape[1], dtype=vectors_ND.dtype), how == "unit")
+        _, mean_D = prepare(vectors_ND, normalise)
+        return cls(mean_D, torch.eye(vectors_ND.shape[1], dtype=vectors_ND.dtype), normalise == "unit")
 
     def transform(self, vectors_ND: Tensor) -> Tensor:
         """Map vectors, of words seen or not."""
-        seen_ND = unit_centred(vectors_ND, self.mean_D)[0] if self.unit else vectors_ND - self.mean_D
-        return seen_ND @ self.matrix_DE
+        prepared_ND = unit_centred(vectors_ND, self.mean_D)[0] if self.unit else vectors_ND - self.mean_D
+        return prepared_ND @ self.matrix_DE
 
     def then(self, matrix_EF: Tensor) -> LinearMapping:
         """This mapping, and a matrix after it."""
         return LinearMapping(self.mean_D, self.matrix_DE @ matrix_EF, self.unit)
 
-    def save(self, place: Place) -> None:
-        with place.local_output() as folder:
+    def save(self, location: Location) -> None:
+        with location.local_output() as folder:
             save_file({"mean": self.mean_D, "matrix": self.matrix_DE.contiguous()}, folder / "mapping.safetensors")
             (folder / DESCRIPTION).write_text(json.dumps({"kind": "linear", "unit": self.unit}))
 
     @classmethod
-    def load(cls, place: Place) -> LinearMapping:
-        description = (place / DESCRIPTION).read_json() if (place / DESCRIPTION).exists() else {}
-        with place.local_input() as folder:
+    def load(cls, location: Location) -> LinearMapping:
+        description = (location / DESCRIPTION).read_json()
+        with location.local_input() as folder:
             tensors = read_tensors(folder / "mapping.safetensors")
-        return cls(tensors["mean"], tensors["matrix"], description.get("unit", True))
+        return cls(tensors["mean"], tensors["matrix"], description["unit"])

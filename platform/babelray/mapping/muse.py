@@ -1,182 +1,154 @@
-"""MUSE: a rotation learned without any dictionary, by a game of two players (Conneau et al., 2018).
+"""MUSE: a rotation learned without any dictionary, by adversarial training, then refined (Conneau et al., 2018).
 
-A discriminator sees words of both languages and learns which are source words that W has mapped; W learns to make that
-impossible (section 2.1). With P(x) the discriminator's probability that x is a mapped source word, and H_t(p) =
--t log p - (1 - t) log(1 - p) the cross-entropy with the smoothed label t:
-
-    discriminator   L_D = 1/n Σ_i H_{1-s}(P(x_i W)) + 1/m Σ_j H_s(P(z_j))
-    mapping         L_W = 1/n Σ_i H_s(P(x_i W))                            the part that depends on W
-    orthogonality   W ← (1 + β) W − β (W Wᵀ) W                             after each step of W (section 3.3)
-    criterion       1/n Σ_i cos(x_i W, z_t(i)),  t(i) = argmax_j CSLS(x_i W, z_j)          (section 3.5)
+    adversarial     a rotation W against a discriminator (section 2.1)               see `adversarial_rotation`
+    criterion       1/n Σ_i cos(x_i W, z_t(i)),  t(i) = argmax_j CSLS(x_i W, z_j)    (section 3.5)
 
 The learning rate decays after each epoch, and is halved where the criterion fell; the best epoch is kept. Then, or
 after Procrustes where there is a dictionary, come the refinements (section 2.2): Procrustes on the pairs of frequent
-words that are mutually nearest by CSLS, and again; the best by the criterion is kept, the start being one of them.
+words that are mutually nearest by CSLS, repeatedly; the best by the criterion is kept, the start being one of them.
 W starts as the identity and moves in small steps: in a small or noisy space it may never find a rotation far from it.
 
 Written from the paper. We differ from it in this:
-- Vectors are normalised and centred first, as in our other methods. The players see them with length √D, so that an
+- Vectors are normalised and centred first, as in our other methods. Both networks see them with length √D, so that an
   entry is about 1: with length 1 the same criterion took about twice the epochs. W then takes longer steps too; where
   it strays far from a rotation, a larger β (0.1) helps.
 - The discriminator takes `discriminator_steps` for each step of W, and W learns from smoothed labels as well.
-- An epoch is judged by the rotation nearest to its W, which is what is kept: a W that shrinks some directions brings
-  all words nearer to each other, and the criterion would take that for good.
+- An epoch is scored by the rotation nearest to its W, which is also the one that is kept: a W that shrinks some
+  directions brings all words nearer to each other, which would raise the criterion.
 - Where lengths count (`normalise` is not `unit`), translations are those at a small distance: see `criteria`.
-- Translations are looked for among the `frequent` words that the discriminator sees, not in the whole vocabulary, and
+- Translations are searched among the `frequent` words that the discriminator sees, not in the whole vocabulary, and
   a target word's neighbourhood is taken among the source words that the criterion translates: less to multiply.
 
-Shapes: N and M words, B batch, S batches, D width, H and K units of a layer.
+Shapes: N and M words, D width.
 """
 
 from __future__ import annotations
 
 import math
-from functools import partial
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-import torch
-from torch.nn import functional
+from pydantic import Field
 
 from babelray.errors import TrainingError
-from babelray.mapping.criteria import comparable, nearness, semantic
-from babelray.mapping.induction import induce
-from babelray.mapping.linear import Dictionary, LinearMapping, prepared
+from babelray.mapping.bootstrapping import BootstrapConfig, train_bootstrapped
+from babelray.mapping.method import MAPPING_METHODS, MappingMethod, Notify, OnProgress
 from babelray.mapping.procrustes import rotation
-from babelray.vectors.retrieval import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    import torch
     from torch import Tensor
 
-    from babelray.mapping.bootstrapping import Constraint
-    from babelray.mapping.config import MuseConfig
-    from babelray.mapping.methods import Normalise, Similarity
-
-    Advance = Callable[[int, float], None]
-
-LEAK = 0.2
-Layers = list[tuple["Tensor", "Tensor"]]
-"""The discriminator: weights (H, K) and biases (K) of its layers."""
+    from babelray.mapping.bootstrapping import ConstraintLoss
+    from babelray.mapping.fitted import Mapping
+    from babelray.mapping.linear import Dictionary, LinearMapping
+    from babelray.mapping.method import Similarity
 
 
-def discriminator(width: int, hidden: int, generator: torch.Generator) -> Layers:
-    """Two hidden layers, drawn evenly within ±1/√(inputs)."""
-
-    def even(inputs: int, *shape: int) -> Tensor:
-        return torch.rand(shape, generator=generator).mul_(2).sub_(1).div_(math.sqrt(inputs))
-
-    return [(even(a, a, b), even(a, b)) for a, b in pairwise((width, hidden, hidden, 1))]
-
-
-def descend(layers: Layers, x_BD: Tensor, label_B1: Tensor, rate: float = 0.0) -> Tensor:
-    """The slope (B, D) at the input of Σ H_label(P(x)); with a rate the layers take a step down theirs, in place.
-
-    By hand, since a step that is added to the weights by the product that computes it needs no memory for slopes.
+@MAPPING_METHODS.register
+class MuseConfig(MappingMethod):
+    """A rotation from a dictionary, or from adversarial training without one; then refined by the translations that it
+    induces (Conneau et al., 2018); defaults as published where they are.
     """
-    given = [x_BD]
-    for weight_HK, bias_K in layers[:-1]:
-        given.append(functional.leaky_relu_(torch.addmm(bias_K, given[-1], weight_HK), LEAK))
-    weight_HK, bias_K = layers[-1]
-    slope_BK = torch.addmm(bias_K, given[-1], weight_HK).sigmoid_() - label_B1
-    for depth in range(len(layers) - 1, -1, -1):
-        weight_HK, bias_K = layers[depth]
-        below_BH = slope_BK @ weight_HK.T
-        if rate:
-            weight_HK.addmm_(given[depth].T, slope_BK, alpha=-rate)
-            bias_K.sub_(slope_BK.sum(0), alpha=rate)
-        slope_BK = torch.where(given[depth] > 0, below_BH, LEAK * below_BH) if depth else below_BH
-    return slope_BK
+
+    method: Literal["muse"] = "muse"
+    epochs: int = Field(5, ge=1)
+    steps: int = Field(31_250, ge=1)
+    """Steps of the mapping in an epoch."""
+    batch_size: int = Field(32, ge=1)
+    """Words of each language in a step."""
+    hidden: int = Field(2048, ge=1)
+    """Units of each of the discriminator's two hidden layers."""
+    input_dropout: float = Field(0.1, ge=0, lt=1)
+    """Share of the discriminator's input that is dropped."""
+    smoothing: float = Field(0.2, ge=0, lt=0.5)
+    """Distance of the discriminator's labels from 0 and 1."""
+    discriminator_steps: int = Field(5, ge=1)
+    """Steps of the discriminator for each of the mapping."""
+    learning_rate: float = Field(0.1, gt=0)
+    decay: float = Field(0.95, gt=0, le=1)
+    """Factor of the learning rate after an epoch; it is halved too when the criterion falls."""
+    orthogonality: float = Field(0.01, ge=0)
+    """β: how strongly each step pulls the mapping toward a rotation."""
+    frequent: int = Field(50_000, ge=2)
+    """Frequent words that the discriminator sees, and among which translations are searched."""
+    criterion_words: int = Field(10_000, ge=1)
+    """Frequent source words whose translations the criterion uses."""
+    csls: int = Field(10, ge=0)
+    refinements: int = Field(5, ge=0)
+    refine_words: int = Field(15_000, ge=2)
+    """Frequent words among which a refinement searches its pairs."""
+    bootstrap: BootstrapConfig | None = None
+    """Training again on the translations that it induces, in place of the refinements; null: none."""
+
+    @property
+    def unsupervised(self) -> bool:
+        return True
+
+    @property
+    def compared_words(self) -> int:
+        return max(self.refine_words, self.bootstrap.words if self.bootstrap else 0)
+
+    def fit(
+        self, source_ND: Tensor, target_MD: Tensor, dictionary: Dictionary | None, seed: int, notify: Notify
+    ) -> tuple[Mapping, LinearMapping]:
+        config = self.model_copy(update={"refinements": 0}) if self.bootstrap else self
+
+        def on_progress(number: int, value: float) -> None:
+            notify(f"epoch or refinement {number}, criterion {value:.4f}")
+
+        def train(initial: Mapping | None, constraint: ConstraintLoss | None) -> Mapping:
+            return muse(source_ND, target_MD, dictionary, config, seed, on_progress, initial, constraint)[0]
+
+        return train_bootstrapped(source_ND, target_MD, train, self.bootstrap, self.normalise, notify)
 
 
-def toward_rotation(w_DD: Tensor, beta: float) -> Tensor:
-    """(1 + β) W − β (W Wᵀ) W: every singular value s becomes s + β s (1 - s²), nearer to 1."""
-    return torch.addmm(w_DD, w_DD @ w_DD.T, w_DD, beta=1 + beta, alpha=-beta)
-
-
-def play(
-    sides: tuple[Tensor, Tensor],
-    w_DD: Tensor,
-    layers: Layers,
-    rate: float,
-    config: MuseConfig,
-    generator: torch.Generator,
-    constraint: Constraint | None = None,
-) -> Tensor:
-    """One epoch of the game: the next W; the discriminator's layers are changed in place.
-
-    A constraint on W (see `bootstrapping`) is added to L_W.
-    """
-    (x_ND, z_MD), batch, steps = sides, config.batch, config.discriminator_steps
-    told_B1 = torch.full((batch, 1), 1 - config.smoothing)
-    label_B1 = torch.cat([told_B1, 1 - told_B1])
-    for _ in range(config.steps):
-        x_SBD = x_ND[torch.randint(len(x_ND), (steps + 1, batch), generator=generator)]
-        z_SBD = z_MD[torch.randint(len(z_MD), (steps, batch), generator=generator)]
-        mapped_SBD = x_SBD @ w_DD
-        for mapped_BD, z_BD in zip(mapped_SBD, z_SBD, strict=False):
-            seen_BD = torch.cat([mapped_BD, z_BD])
-            descend(layers, seen_BD * dropout(seen_BD, config.input_dropout, generator), label_B1, rate / batch)
-        kept_BD = dropout(mapped_SBD[-1], config.input_dropout, generator)
-        slope_BD = descend(layers, mapped_SBD[-1] * kept_BD, 1 - told_B1) * kept_BD
-        next_DD = torch.addmm(w_DD, x_SBD[-1].T, slope_BD, alpha=-rate / batch)
-        if constraint is not None:
-            next_DD.sub_(_slope(constraint, w_DD, sides, generator), alpha=rate)
-        w_DD = toward_rotation(next_DD, config.orthogonality)
-    return w_DD
-
-
-def _slope(constraint: Constraint, w_DD: Tensor, sides: tuple[Tensor, Tensor], generator: torch.Generator) -> Tensor:
-    """The slope (D, D) of a constraint at W."""
-    free_DD = w_DD.clone().requires_grad_()
-    return torch.autograd.grad(constraint(lambda x_BD: x_BD @ free_DD, *sides, generator), free_DD)[0]
-
-
-def dropout(x_BD: Tensor, share: float, generator: torch.Generator) -> Tensor:
-    """What each entry is to be multiplied by: 0 for a share of them, and for the others what keeps the mean."""
-    return torch.empty_like(x_BD).bernoulli_(1 - share, generator=generator).div_(1 - share)
-
-
-def criterion(turned_ND: Tensor, z_MD: Tensor, csls: int, words: int, similarity: Similarity = "cosine") -> float:
+def criterion(mapped_ND: Tensor, z_MD: Tensor, csls: int, words: int, similarity: Similarity = "cosine") -> float:
     """The mean cosine of the first words and their translations by CSLS."""
+    from torch.nn import functional
+
+    from babelray.mapping.criteria import semantic
+    from babelray.vectors.retrieval import nearest
+
     if similarity == "distance":
-        return semantic(turned_ND, z_MD, csls, words, similarity="distance")
-    turned_ND = turned_ND[:words]
-    found_N = nearest(turned_ND, z_MD, csls=csls)[1].flatten()
-    return functional.cosine_similarity(turned_ND, z_MD[found_N]).mean().item()
+        return semantic(mapped_ND, z_MD, csls, words, similarity="distance")
+    mapped_ND = mapped_ND[:words]
+    nearest_N = nearest(mapped_ND, z_MD, csls=csls)[1].flatten()
+    return functional.cosine_similarity(mapped_ND, z_MD[nearest_N]).mean().item()
 
 
-def adversarial(
+def train_adversarially(
     x_ND: Tensor,
     z_MD: Tensor,
     config: MuseConfig,
     generator: torch.Generator,
-    advance: Advance,
+    on_progress: OnProgress,
     similarity: Similarity = "cosine",
     start_DD: Tensor | None = None,
-    constraint: Constraint | None = None,
+    constraint: ConstraintLoss | None = None,
 ) -> Tensor:
-    """The rotation nearest to the W of the epoch that the criterion says is best."""
+    """The rotation nearest to the W of the best epoch by the criterion."""
+    import torch
+
+    from babelray.mapping.adversarial_rotation import discriminator, train_epoch
+
     width = x_ND.shape[1]
     eye_DD = torch.eye(width)
     w_DD = best_DD = eye_DD if start_DD is None else start_DD
     layers = discriminator(width, config.hidden, generator)
     scale = torch.cat([x_ND, z_MD]).square().mean().sqrt()
     sides = x_ND / scale, z_MD / scale
-    game = play if constraint is None else partial(play, constraint=constraint)
-    rate, before, best = config.learning_rate, -math.inf, -math.inf
+    rate, previous, best = config.learning_rate, -math.inf, -math.inf
     for epoch in range(1, config.epochs + 1):
-        w_DD = game(sides, w_DD, layers, rate, config, generator)
+        w_DD = train_epoch(sides, w_DD, layers, rate, config, generator, constraint)
         if not w_DD.isfinite().all():
             break
-        turn_DD = rotation(eye_DD, w_DD)
-        value = criterion(x_ND @ turn_DD, z_MD, config.csls, config.criterion_words, similarity)
-        advance(epoch, value)
+        rotation_DD = rotation(eye_DD, w_DD)
+        value = criterion(x_ND @ rotation_DD, z_MD, config.csls, config.criterion_words, similarity)
+        on_progress(epoch, value)
         if value > best:
-            best_DD, best = turn_DD, value
-        rate *= config.decay if value >= before else config.decay / 2
-        before = value
+            best_DD, best = rotation_DD, value
+        rate *= config.decay if value >= previous else config.decay / 2
+        previous = value
     if best == -math.inf:
         raise TrainingError("muse diverged in its first epoch: W is not finite", "Lower `learning_rate`.")
     return best_DD
@@ -187,17 +159,20 @@ def refine(
     z_MD: Tensor,
     w_DD: Tensor,
     config: MuseConfig,
-    advance: Advance = lambda number, value: None,
+    on_progress: OnProgress = lambda number, value: None,
     similarity: Similarity = "cosine",
 ) -> Tensor:
     """The best W, by the criterion, of the start and the refinements."""
+    from babelray.mapping.criteria import comparable
+    from babelray.mapping.induction import induce
+
     best_DD, best = w_DD, criterion(x_ND @ w_DD, z_MD, config.csls, config.criterion_words, similarity)
     x_cut, z_cut = x_ND[: config.refine_words], z_MD[: config.refine_words]
     for number in range(1, config.refinements + 1):
-        found = induce(*comparable(x_cut @ w_DD, z_cut, similarity), csls=config.csls, direction="mutual")
-        w_DD = rotation(x_cut[found.source_P], z_cut[found.target_P])
+        induced = induce(*comparable(x_cut @ w_DD, z_cut, similarity), csls=config.csls, direction="mutual")
+        w_DD = rotation(x_cut[induced.source_P], z_cut[induced.target_P])
         value = criterion(x_ND @ w_DD, z_MD, config.csls, config.criterion_words, similarity)
-        advance(number, value)
+        on_progress(number, value)
         if value > best:
             best_DD, best = w_DD, value
     return best_DD
@@ -209,24 +184,30 @@ def muse(
     dictionary: Dictionary | None,
     config: MuseConfig,
     seed: int = 1,
-    advance: Advance = lambda number, value: None,
-    how: Normalise = "unit",
-    before: LinearMapping | None = None,
-    constraint: Constraint | None = None,
+    on_progress: OnProgress = lambda number, value: None,
+    initial: Mapping | None = None,
+    constraint: ConstraintLoss | None = None,
 ) -> tuple[LinearMapping, LinearMapping]:
-    """Mappings of both sides; `advance` is told the criterion of every epoch, then of every refinement.
+    """Mappings of both sides; `on_progress` receives the criterion of every epoch, then of every refinement.
 
-    With a mapping `before` the game goes on from it, whatever the dictionary.
+    With an `initial` mapping the adversarial training continues from it, whatever the dictionary.
     """
-    x_ND, mean_D = prepared(source_ND, how)
-    z_MD, _ = prepared(target_MD, how)
-    similarity = nearness(how)
+    import torch
+
+    from babelray.mapping.criteria import similarity_for
+    from babelray.mapping.linear import LinearMapping, prepare
+
+    x_ND, mean_D = prepare(source_ND, config.normalise)
+    z_MD, _ = prepare(target_MD, config.normalise)
+    similarity = similarity_for(config.normalise)
     x_cut, z_cut = x_ND[: config.frequent], z_MD[: config.frequent]
-    if dictionary is None or before is not None:
-        done, generator = config.epochs, torch.Generator().manual_seed(seed)
-        start_DD = None if before is None else before.matrix_DE
-        w_DD = adversarial(x_cut, z_cut, config, generator, advance, similarity, start_DD, constraint)
+    if dictionary is None or initial is not None:
+        epochs, generator = config.epochs, torch.Generator().manual_seed(seed)
+        assert initial is None or isinstance(initial, LinearMapping)  # one of this function
+        start_DD = None if initial is None else initial.matrix_DE
+        w_DD = train_adversarially(x_cut, z_cut, config, generator, on_progress, similarity, start_DD, constraint)
     else:
-        done, w_DD = 0, rotation(x_ND[dictionary[0]], z_MD[dictionary[1]])
-    w_DD = refine(x_cut, z_cut, w_DD, config, lambda number, value: advance(done + number, value), similarity)
-    return LinearMapping(mean_D, w_DD, how == "unit"), LinearMapping.identity(target_MD, how)
+        epochs, w_DD = 0, rotation(x_ND[dictionary[0]], z_MD[dictionary[1]])
+    w_DD = refine(x_cut, z_cut, w_DD, config, lambda number, value: on_progress(epochs + number, value), similarity)
+    unit = config.normalise == "unit"
+    return LinearMapping(mean_D, w_DD, unit), LinearMapping.identity(target_MD, config.normalise)

@@ -14,26 +14,47 @@ Shapes: N and M words, P pairs, D width, K neighbours.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-import torch
+from pydantic import Field
 
-from babelray.mapping.linear import Dictionary, LinearMapping, unit_centred
+from babelray.mapping.method import MAPPING_METHODS, MappingMethod, Notify, OnProgress
 from babelray.mapping.procrustes import rotation
-from babelray.vectors.retrieval import nearest_by_product
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from torch import Tensor
 
-    from babelray.mapping.config import RcslsConfig
+    from babelray.mapping.linear import Dictionary, LinearMapping
+
+
+@MAPPING_METHODS.register
+class RcslsConfig(MappingMethod):
+    """A linear mapping trained for the retrieval it is used with (Joulin et al., 2018); defaults as published."""
+
+    unit_length = True
+
+    method: Literal["rcsls"] = "rcsls"
+    iterations: int = Field(10, ge=1)
+    learning_rate: float = Field(1.0, gt=0)
+    neighbours: int = Field(10, ge=1)
+    words: int = Field(50_000, ge=2)
+    """Frequent words among which neighbours are searched."""
+    spectral: bool = False
+    """Whether no direction may be stretched."""
+
+    def fit(
+        self, source_ND: Tensor, target_MD: Tensor, dictionary: Dictionary | None, seed: int, notify: Notify
+    ) -> tuple[LinearMapping, LinearMapping]:
+        assert dictionary is not None  # `fit_mappings` checks it
+        return rcsls(source_ND, target_MD, dictionary, self, lambda step, loss: notify(f"step {step}, loss {loss:.4f}"))
 
 
 def rcsls_loss(
     w_DD: Tensor, x_PD: Tensor, z_PD: Tensor, all_x_ND: Tensor, all_z_MD: Tensor, k: int
 ) -> tuple[float, Tensor]:
     """The loss and a subgradient (D, D) of it."""
+    from babelray.vectors.retrieval import nearest_by_product
+
     mapped_PD = x_PD @ w_DD
     near_z_PK = nearest_by_product(mapped_PD, all_z_MD, k)
     near_x_PK = nearest_by_product(z_PD, all_x_ND @ w_DD, k)
@@ -49,9 +70,13 @@ def rcsls(
     target_MD: Tensor,
     dictionary: Dictionary,
     config: RcslsConfig,
-    advance: Callable[[int, float], None] = lambda iteration, loss: None,
+    on_progress: OnProgress = lambda iteration, loss: None,
 ) -> tuple[LinearMapping, LinearMapping]:
-    """Mappings of both sides, fitted on pairs of positions; `advance` is told the loss of every step."""
+    """Mappings of both sides, fitted on pairs of positions; `on_progress` receives the loss of every step."""
+    import torch
+
+    from babelray.mapping.linear import LinearMapping, unit_centred
+
     x_ND, mean_D = unit_centred(source_ND)
     z_MD, _ = unit_centred(target_MD)
     x_PD, z_PD = x_ND[dictionary[0]], z_MD[dictionary[1]]
@@ -59,14 +84,14 @@ def rcsls(
     w_DD, rate = rotation(x_PD, z_PD), config.learning_rate
     loss, slope_DD = rcsls_loss(w_DD, *data)
     for iteration in range(1, config.iterations + 1):
-        tried_DD = w_DD - rate * slope_DD
+        new_DD = w_DD - rate * slope_DD
         if config.spectral:
-            u_DD, s_D, vt_DD = torch.linalg.svd(tried_DD)
-            tried_DD = u_DD * s_D.clamp(max=1) @ vt_DD
-        tried_loss, tried_slope_DD = rcsls_loss(tried_DD, *data)
-        if tried_loss < loss:
-            w_DD, loss, slope_DD = tried_DD, tried_loss, tried_slope_DD
+            u_DD, s_D, vt_DD = torch.linalg.svd(new_DD)
+            new_DD = u_DD * s_D.clamp(max=1) @ vt_DD
+        new_loss, new_slope_DD = rcsls_loss(new_DD, *data)
+        if new_loss < loss:
+            w_DD, loss, slope_DD = new_DD, new_loss, new_slope_DD
         else:
             rate /= 2
-        advance(iteration, loss)
+        on_progress(iteration, loss)
     return LinearMapping(mean_D, w_DD), LinearMapping.identity(target_MD)

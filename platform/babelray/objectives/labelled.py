@@ -1,16 +1,16 @@
-"""Labelled examples: cross-entropy of what a head on the encoder says of them, for fine-tuning on a task.
+"""Labelled examples: the cross-entropy of a task's head on the encoder, for fine-tuning.
 
     L = −1/|M| Σ_{(n, l) ∈ M} log softmax(z_nl)[y_nl]
 
-where z_nl are the logits of the l-th question that example n asks, y_nl is its label, and M holds all questions that
-have one. What is asked depends on the head (`Head`): a text has one question, its class; a sentence one for each of
-its subwords, the tag of the word that begins there; a question of question answering two, where in the text the answer
-starts and ends. This is how Devlin et al. (2019, section 4) fine-tune.
+where z_nl are the logits of the l-th prediction for example n, y_nl is its label, and M holds all predictions that have
+one. The head (`Head`) determines what is predicted: one class per text; one tag per subword, that of the word which
+begins there; or two positions per question, the start and the end of its answer in the text. This is how Devlin et al.
+(2019, section 4) fine-tune.
 
-Every epoch sees each example once, in an order that depends on the seed and the epoch alone; the last batch of an epoch
+Every epoch has each example once, in an order that depends on the seed and the epoch alone; the last batch of an epoch
 is filled from the next.
 
-Shapes: B batch, T subwords, L questions an example asks, C what can be answered, M questions that have a label.
+Shapes: B batch, T subwords, L predictions per example, C classes or positions, M predictions that have a label.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from babelray.objectives.objective import Batch, Examples, Objective, ObjectiveConfig
+from babelray.objectives.objective import Batch, Examples, Objective, ObjectiveOptions
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 Inputs = Mapping[str, Sequence[int]]
-"""What a tokenizer makes of one text, or of two that are read together: `input_ids`, `attention_mask` and the like."""
+"""A tokenizer's output for one text, or for two that are read together: `input_ids`, `attention_mask` and others."""
 Head = Callable[[Any, "Tensor"], "Tensor"]
-"""Logits (B, L, C) from what a model returns and the mask (B, T) of what it read."""
+"""Logits (B, L, C) from a model's output and the attention mask (B, T) of its input."""
 NO_LABEL = -100
 
 
 @dataclass(frozen=True)
 class Example:
-    """What the encoder reads, and the labels of its L questions; `NO_LABEL` where there is none."""
+    """The encoder's input and its L labels; `NO_LABEL` where there is none."""
 
     inputs: Inputs
     labels: Sequence[int]
@@ -53,7 +53,7 @@ def word_head(output: Any, mask_BT: Tensor) -> Tensor:
 
 
 def span_head(output: Any, mask_BT: Tensor) -> Tensor:
-    """Logits (B, 2, T) of where the answer starts and ends; padding is never the answer."""
+    """Logits (B, 2, T) of the start and the end of the answer; padding is never the answer."""
     import torch
 
     logits_B2T = torch.stack([output.start_logits, output.end_logits], 1)
@@ -61,30 +61,30 @@ def span_head(output: Any, mask_BT: Tensor) -> Tensor:
 
 
 def split_inputs(encoded: Any, tokenizer: PreTrainedTokenizerBase) -> list[Inputs]:
-    """What the encoder is given of each text, of all that the tokenizer said of several."""
+    """The encoder's input of each text, from the tokenizer's output for several."""
     names = [name for name in tokenizer.model_input_names if name in encoded]
     return [{name: encoded[name][row] for name in names} for row in range(len(encoded["input_ids"]))]
 
 
 def pad(inputs: Sequence[Inputs], tokenizer: PreTrainedTokenizerBase) -> Batch:
-    """Inputs of unequal length as tensors (B, T), filled up on the right."""
+    """Inputs of unequal length as tensors (B, T), padded on the right."""
     import torch
 
     fill = {"input_ids": tokenizer.pad_token_id or 0, "token_type_ids": tokenizer.pad_token_type_id}
-    longest = max(len(some["input_ids"]) for some in inputs)
+    longest = max(len(text["input_ids"]) for text in inputs)
     return {
-        name: torch.from_numpy(_filled([some[name] for some in inputs], longest, fill.get(name, 0)))
+        name: torch.from_numpy(_padded([text[name] for text in inputs], longest, fill.get(name, 0)))
         for name in inputs[0]
     }
 
 
-def _filled(rows: Sequence[Sequence[int]], width: int, fill: int) -> np.ndarray:
+def _padded(rows: Sequence[Sequence[int]], width: int, fill: int) -> np.ndarray:
     return np.array([[*row, *[fill] * (width - len(row))] for row in rows], dtype=np.int64)
 
 
 @dataclass
-class LabelledMaterials:
-    """The few materials that labelled examples need of all that objectives can draw from."""
+class LabelledTrainingData:
+    """The part of `TrainingData` that labelled examples need."""
 
     languages: list[str]
     seed: int
@@ -92,7 +92,7 @@ class LabelledMaterials:
 
 
 class LabelledObjective(Objective):
-    """Cross-entropy on labelled examples, given by language. Those without any label are left out."""
+    """Cross-entropy on labelled examples, by language. Examples without any label are left out."""
 
     def __init__(
         self,
@@ -104,26 +104,26 @@ class LabelledObjective(Objective):
     ) -> None:
         self.head = head
         self.data = {
-            code: [example for example in some if any(label != NO_LABEL for label in example.labels)]
-            for code, some in examples.items()
+            code: [example for example in column if any(label != NO_LABEL for label in example.labels)]
+            for code, column in examples.items()
         }
-        materials: Any = LabelledMaterials(list(self.data), seed, tokenizer)
-        config = ObjectiveConfig(kind="labelled", batch_size=batch_size, draw="turns")
-        super().__init__(config, materials, {code: len(some) for code, some in self.data.items()})
+        training_data: Any = LabelledTrainingData(list(self.data), seed, tokenizer)
+        options = ObjectiveOptions(kind="labelled", batch_size=batch_size, sampling="epochs")
+        super().__init__(options, training_data, {code: len(column) for code, column in self.data.items()})
 
-    def make(self, examples: Examples, generator: np.random.Generator) -> Batch:
-        """What the encoder reads under its own names, `labels` (B, L), and the `language` of each label (M)."""
+    def collate(self, examples: Examples, generator: np.random.Generator) -> Batch:
+        """The encoder's inputs under their own names, `labels` (B, L), and the `language` of each label (M)."""
         import torch
 
-        chosen = [self.data[code][row] for code, row in examples]
-        most = max(len(example.labels) for example in chosen)
-        labels_BL = torch.from_numpy(_filled([example.labels for example in chosen], most, NO_LABEL))
+        labelled = [self.data[code][row] for code, row in examples]
+        most = max(len(example.labels) for example in labelled)
+        labels_BL = torch.from_numpy(_padded([example.labels for example in labelled], most, NO_LABEL))
         languages_B = self.language_numbers([code for code, _ in examples])
         rows_M = (labels_BL != NO_LABEL).nonzero()[:, 0]
-        inputs = pad([example.inputs for example in chosen], self.materials.tokenizer)
+        inputs = pad([example.inputs for example in labelled], self.training_data.tokenizer)
         return {**inputs, "labels": labels_BL, "language": languages_B[rows_M]}
 
-    def terms(self, model: PreTrainedModel, batch: Batch) -> Tensor:
+    def loss_terms(self, model: PreTrainedModel, batch: Batch) -> Tensor:
         inputs = {name: tensor for name, tensor in batch.items() if name not in ("labels", "language")}
         return labelled_terms(self.head(model(**inputs), inputs["attention_mask"]), batch["labels"])
 
@@ -139,20 +139,20 @@ def labelled_terms(logits_BLC: Tensor, labels_BL: Tensor) -> Tensor:
 def predict(
     model: PreTrainedModel, head: Head, inputs: Sequence[Inputs], tokenizer: PreTrainedTokenizerBase, batch_tokens: int
 ) -> list[Tensor]:
-    """The logits (L, C) of each of the inputs, in their order; padding may follow in either direction.
+    """The logits (L, C) of each input, in the order of the inputs; padding may follow in either dimension.
 
-    Those of like length are read together, at most `batch_tokens` subwords at once.
+    Inputs of similar length are batched, with at most `batch_tokens` subwords per batch.
     """
     import torch
 
     from babelray.encoder.pool import token_budget_batches
 
-    found: dict[int, Tensor] = {}
+    logits: dict[int, Tensor] = {}
     device = next(model.parameters()).device
     model.eval()
-    for rows in token_budget_batches([len(some["input_ids"]) for some in inputs], batch_tokens):
+    for rows in token_budget_batches([len(text["input_ids"]) for text in inputs], batch_tokens):
         batch = {name: tensor.to(device) for name, tensor in pad([inputs[row] for row in rows], tokenizer).items()}
         with torch.no_grad():
             logits_BLC = head(model(**batch), batch["attention_mask"]).float().cpu()
-        found |= zip(rows, logits_BLC, strict=True)
-    return [found[row] for row in range(len(inputs))]
+        logits |= zip(rows, logits_BLC, strict=True)
+    return [logits[row] for row in range(len(inputs))]

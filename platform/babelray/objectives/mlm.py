@@ -1,9 +1,9 @@
-"""Masked language modelling: predict the subwords that were hidden.
+"""Masked language modelling: predict the masked subwords.
 
     L = −1/|M| Σ_{t ∈ M} log p(x_t | x̃)
 
 where M holds 15 % of the positions, of which 80 % are replaced by the mask, 10 % by a random subword and
-10 % left (Devlin et al., 2019). The vocabulary's logits are computed only at the positions of M, which is
+10 % unchanged (Devlin et al., 2019). The vocabulary's logits are computed only at the positions of M, which is
 the same loss at a third to a half of the time.
 
 Use it alone as the baseline that every alignment is compared with, and beside every other objective to
@@ -12,26 +12,44 @@ keep the encoder a language model (Hämmerl et al., 2022, section 4.1).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from babelray.objectives.objective import Batch, Examples, Materials, Objective, ObjectiveConfig, parts
+from babelray.objectives.objective import (
+    OBJECTIVES,
+    Batch,
+    Examples,
+    Need,
+    Objective,
+    ObjectiveConfig,
+    TrainingData,
+    subword_tensors,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import BatchEncoding, PreTrainedModel
 
 
+@OBJECTIVES.register
 class MlmConfig(ObjectiveConfig):
+    """Masked subwords of the text are predicted, which keeps the encoder a language model."""
+
+    title: ClassVar[str] = "Masked language modelling"
+    needs: ClassVar[tuple[Need, ...]] = ("text",)
+
     kind: Literal["mlm"] = "mlm"
     batch_size: int = Field(64, ge=1)
-    """Sentences a step, over all workers and accumulated parts."""
+    """Sentences per step, over all workers and accumulated parts."""
     mask: float = Field(0.15, gt=0, lt=1)
-    """Share of the subwords that are to be predicted."""
+    """Share of the subwords that are predicted."""
     whole_words: bool = False
-    """Whether words are hidden as wholes: a part of a word is easily guessed from the rest."""
+    """Whether all subwords of a word are masked together: a part of a word is easily guessed from the rest."""
+
+    def build(self, training_data: TrainingData) -> Mlm:
+        return Mlm(self, training_data)
 
 
 def mask_tokens(
@@ -43,9 +61,9 @@ def mask_tokens(
     generator: np.random.Generator,
     words_BT: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Masked inputs and labels; labels are −100 where nothing is to be predicted. At least one position is chosen.
+    """Masked inputs and labels; labels are −100 where nothing is predicted. At least one position is chosen.
 
-    `words_BT` numbers the words of each row, less than T: all subwords of a word are then chosen, or none.
+    `words_BT` numbers the words of each row, from 0 to T − 1: either all subwords of a word are chosen, or none.
     """
     import torch
 
@@ -63,7 +81,7 @@ def mask_tokens(
 
 
 def word_numbers(encoded: BatchEncoding) -> Tensor:
-    """Which word of its sentence each subword (B, T) belongs to; 0 for what belongs to none."""
+    """The number of the word that each subword (B, T) belongs to; 0 for subwords of no word."""
     import torch
 
     rows = range(len(encoded["input_ids"]))
@@ -87,28 +105,28 @@ def language_modelling_head(model: PreTrainedModel) -> PreTrainedModel:
     for name in ("lm_head", "cls"):
         if hasattr(model, name):
             return getattr(model, name)
-    raise TypeError(f"{type(model).__name__} has no language-modelling head that is known here")
+    raise TypeError(f"{type(model).__name__} has no language-modelling head of a known name")
 
 
 class Mlm(Objective):
-    """MLM on the sentences of all languages, drawn by temperature."""
+    """MLM on the sentences of all languages."""
 
-    def __init__(self, config: MlmConfig, materials: Materials) -> None:
+    def __init__(self, config: MlmConfig, training_data: TrainingData) -> None:
         self.config = config
-        self.texts = {code: materials.sentences(code) for code in materials.languages}
-        super().__init__(config, materials, {code: len(texts) for code, texts in self.texts.items()})
+        self.texts = {code: training_data.sentences(code) for code in training_data.languages}
+        super().__init__(config, training_data, {code: len(texts) for code, texts in self.texts.items()})
 
-    def make(self, examples: Examples, generator: np.random.Generator) -> Batch:
+    def collate(self, examples: Examples, generator: np.random.Generator) -> Batch:
         encoded = self.tokenize([self.texts[code][row] for code, row in examples])
         words_BT = word_numbers(encoded) if self.config.whole_words else None
-        ids_BT, mask_BT, maskable_BT = parts(encoded)
-        return masked(self, examples, ids_BT, mask_BT, maskable_BT, self.config.mask, generator, words_BT)
+        ids_BT, mask_BT, maskable_BT = subword_tensors(encoded)
+        return masked_batch(self, examples, ids_BT, mask_BT, maskable_BT, self.config.mask, generator, words_BT)
 
-    def terms(self, model: PreTrainedModel, batch: Batch) -> Tensor:
+    def loss_terms(self, model: PreTrainedModel, batch: Batch) -> Tensor:
         return mlm_terms(model, batch["ids"], batch["mask"], batch["labels"])
 
 
-def masked(
+def masked_batch(
     objective: Objective,
     examples: Examples,
     ids_BT: Tensor,
@@ -118,8 +136,8 @@ def masked(
     generator: np.random.Generator,
     words_BT: Tensor | None = None,
 ) -> Batch:
-    """A batch with some of its subwords hidden; each that is to be predicted is a term."""
-    tokenizer = objective.materials.tokenizer
+    """A batch with masked subwords, each of which is a term of the loss."""
+    tokenizer = objective.training_data.tokenizer
     inputs_BT, labels_BT = mask_tokens(
         ids_BT, maskable_BT, tokenizer.mask_token_id, len(tokenizer), share, generator, words_BT
     )

@@ -1,10 +1,10 @@
-"""Sentences and their translations as vectors of words: what the objectives that align words in context share.
+"""Sentences and their translations as vectors of words: the base of the objectives that align words in context.
 
     L = A + λ Σ_j ‖c(j) − c₀(j)‖²
 
-A is what a subclass makes of the words of a sentence and of its translation. The second term keeps the hub's words c
-near where the encoder c₀ that training started from had them (Cao et al., 2020; Alqahtani et al., 2021, section 4.3);
-it is summed over the words of a sentence, as both papers have it.
+A is a subclass's loss of the words of a sentence and of its translation. The second term keeps the vectors of the hub's
+words c near those of the initial encoder, c₀ (Cao et al., 2020; Alqahtani et al., 2021, section 4.3); it is summed over
+the words of a sentence, as in both papers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from pydantic import Field
 
-from babelray.objectives.objective import Batch, Examples, Materials, Objective, ObjectiveConfig, parts
+from babelray.objectives.objective import (
+    Batch,
+    Examples,
+    Objective,
+    ObjectiveConfig,
+    TrainingData,
+    subword_tensors,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,16 +33,16 @@ if TYPE_CHECKING:
 
 
 class SentencePairsConfig(ObjectiveConfig):
-    """What objectives on sentence pairs share."""
+    """The options of objectives on sentence pairs."""
 
     batch_size: int = Field(48, ge=1)
-    """Sentence pairs a step, over all workers and accumulated parts."""
+    """Sentence pairs per step, over all workers and accumulated parts."""
     level: Literal["words", "subwords"] = "words"
     """What is aligned."""
     word: Literal["last", "mean"] = "last"
-    """What stands for a word: its last subword, as in both papers, or the mean of all."""
+    """The vector of a word: that of its last subword, as in both papers, or the mean over its subwords."""
     regulariser: float = Field(1.0, ge=0)
-    """λ: how strongly the hub's words are held where they were."""
+    """λ: the weight of the second term, which keeps the hub's words where they were."""
 
 
 def drift(current_BWD: Tensor, initial_BWD: Tensor, mask_BW: Tensor) -> Tensor:
@@ -46,10 +53,10 @@ def drift(current_BWD: Tensor, initial_BWD: Tensor, mask_BW: Tensor) -> Tensor:
 class SentencePairs(Objective):
     """Sentences of all languages with their translations in the hub."""
 
-    def __init__(self, config: SentencePairsConfig, materials: Materials, sizes: Mapping[str, int]) -> None:
-        super().__init__(config, materials, sizes)
-        self.settings = config
-        self.initial = materials.initial_encoder() if config.regulariser else None
+    def __init__(self, config: SentencePairsConfig, training_data: TrainingData, sizes: Mapping[str, int]) -> None:
+        super().__init__(config, training_data, sizes)
+        self.pair_options = config
+        self.initial = training_data.initial_encoder() if config.regulariser else None
 
     def start(self, device: torch.device) -> None:
         if self.initial is not None:
@@ -61,36 +68,36 @@ class SentencePairs(Objective):
 
     @abstractmethod
     def alignment(self, source_BSD: Tensor, target_BTD: Tensor, batch: Batch) -> Tensor:
-        """A of each sentence pair (B,), of the vectors of its words."""
+        """A of each sentence pair (B,), from the vectors of its words."""
 
-    def make(self, examples: Examples, generator: np.random.Generator) -> Batch:
+    def collate(self, examples: Examples, generator: np.random.Generator) -> Batch:
         codes = [code for code, _ in examples]
         pairs = [self.pair(*example) for example in examples]
         batch: Batch = {"language": self.language_numbers(codes)}
         for side, name in enumerate(("source", "target")):
             texts = [pair[side] for pair in pairs]
-            of = codes if name == "source" else [self.materials.hub] * len(codes)
-            batch |= {f"{name}_{key}": tensor for key, tensor in self._side(of, texts).items()}
+            languages = codes if name == "source" else [self.training_data.hub] * len(codes)
+            batch |= {f"{name}_{key}": tensor for key, tensor in self._side(languages, texts).items()}
         return batch
 
     def _side(self, codes: list[str], texts: list[str]) -> Batch:
         from babelray.encoder.words import word_pools
 
         encoded = self.tokenize(texts)
-        ids_BT, attended_BT, subwords_BT = parts(encoded)
+        ids_BT, attended_BT, subwords_BT = subword_tensors(encoded)
         batch = {"ids": ids_BT, "mask": attended_BT, "words": subwords_BT}
-        if self.settings.level == "words":
+        if self.pair_options.level == "words":
             tokens = [self.words_of(code, text) for code, text in zip(codes, texts, strict=True)]
             offsets_BT2 = np.array([encoding.offsets for encoding in encoded.encodings])
             batch["pool"], batch["words"] = word_pools(
-                texts, tokens, offsets_BT2, subwords_BT.numpy(), self.settings.word
+                texts, tokens, offsets_BT2, subwords_BT.numpy(), self.pair_options.word
             )
         return batch
 
     def words_of(self, code: str, text: str) -> list[str]:
-        return self.materials.words_of(code, text)
+        return self.training_data.words_of(code, text)
 
-    def terms(self, model: PreTrainedModel, batch: Batch) -> Tensor:
+    def loss_terms(self, model: PreTrainedModel, batch: Batch) -> Tensor:
         import torch
 
         source_BSD, target_BTD = (_words(model.base_model, batch, side) for side in ("source", "target"))
@@ -99,7 +106,7 @@ class SentencePairs(Objective):
             return terms_B
         with torch.no_grad():
             initial_BTD = _words(self.initial, batch, "target")
-        return terms_B + self.settings.regulariser * drift(target_BTD, initial_BTD, batch["target_words"])
+        return terms_B + self.pair_options.regulariser * drift(target_BTD, initial_BTD, batch["target_words"])
 
 
 def _words(encoder: PreTrainedModel, batch: Batch, side: str) -> Tensor:

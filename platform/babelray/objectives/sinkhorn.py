@@ -8,16 +8,16 @@
 
     f_i = −ε log Σ_j b_j exp((g_j − C_ij) / ε),      g_j = −ε log Σ_i a_i exp((f_i − C_ij) / ε)
 
-Both are updated at the same time, to the mean of what they were and of what these equations give, while ε descends
-from the size of the pair to its last value (section 3.3 of Feydy's thesis, 2020). One more, full update of a potential
-at fixed others is the only thing that gradients go through: by the envelope theorem they need no more.
+Both are updated at the same time, to the mean of their previous values and of these equations, while ε descends from
+the size of the pair to its last value (section 3.3 of Feydy's thesis, 2020). Gradients pass through one more, full
+update of a potential with the others fixed, and through nothing else, by the envelope theorem.
 
-The descent of a pair depends on the pair alone, so the values are those of geomloss when it is given every pair by
-itself. Pairs of like length are computed together, with a schedule of ε for each. Differences: points are centred
-first, which changes nothing but the rounding, and a pair with an empty side has the value 0.
+The descent of a pair depends on the pair alone, so the values are those of geomloss for every pair by itself. Pairs of
+similar length are computed together, each with its own schedule of ε. Differences: points are centred first, which
+changes only the rounding, and a pair with an empty side has the value 0.
 
 Shapes: B pairs, S and T positions, D width; G pairs of a group, L words of its longest sentence, N = 2 L words of both
-its sides (0 is the source, 1 the target), Q problems (see `PROBLEMS`), K iterations. Of two L the first counts columns,
+its sides (0 is the source, 1 the target), Q problems (see `PROBLEMS`), K iterations. Of two L the first are columns,
 the second rows: pairs come last, so that a CPU sums and compares many of them at once, however short the sentences.
 """
 
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
 PROBLEMS = ((0, 1), (1, 0), (0, 0), (1, 1))
 """Side of the rows, side of the columns: the pair in both directions, then each sentence with itself (debiased)."""
 TWIN = (1, 0, 2, 3)
-"""The problem whose potentials stand on the columns of each problem."""
+"""The problem whose potentials belong to the columns of each problem."""
 SIGN = (1.0, 1.0, -1.0, -1.0)
-"""How Σ_i a_i f_i of each problem counts: for a sentence with itself f = g, so that the sum is ½ OT."""
+"""The sign of Σ_i a_i f_i of each problem: for a sentence with itself f = g, so that the sum is ½ OT."""
 CLOSEST = 1e-4
-"""Distances of p = 1 are no smaller; where they are, they have no gradient."""
+"""The lower bound of distances (p = 1); below it they have no gradient."""
 NEGLIGIBLE = -50.0
-"""Exponents below count as this one: e^−50 is lost in a sum of at least 1, and exp is slow where it underflows."""
+"""The lower bound of exponents: e^−50 is negligible in a sum of at least 1, and exp is slow where it underflows."""
 CELLS = 1 << 26
-"""Cells of cost matrices that are kept at once: 256 MB."""
+"""Maximum number of cells of cost matrices in memory at once: 256 MB."""
 GROUP_CELLS = 1 << 16
-"""On a CPU, cells whose computation takes as long as what a group of pairs costs besides."""
+"""On a CPU, the number of cells whose computation takes as long as the overhead of a group of pairs."""
 
 
 class Descent(NamedTuple):
-    """How potentials are found: `iterations` more at the last ε; `problems`: 4 debiased, 2 not."""
+    """The schedule of the potentials: `iterations` more at the last ε; `problems`: 4 if debiased, else 2."""
 
     blur: float
     p: int
@@ -62,21 +62,22 @@ class Descent(NamedTuple):
     problems: int
 
     @classmethod
-    def of(cls, blur: float, p: int, scaling: float, iterations: int | None, debias: bool) -> Descent:
+    def checked(cls, blur: float, p: int, scaling: float, iterations: int | None, debias: bool) -> Descent:
         if p not in (1, 2) or blur <= 0 or not 0 < scaling < 1 or (iterations or 0) < 0:
             problem = f"no transport with p = {p}, blur = {blur}, scaling = {scaling}, iterations = {iterations}"
             raise BabelrayError(
-                problem, "p is 1 or 2, blur more than 0, scaling between 0 and 1, iterations 0 or more."
+                problem, "Set p to 1 or 2, blur above 0, scaling between 0 and 1, iterations to 0 or more."
             )
         return cls(blur, p, scaling, iterations or 0, 4 if debias else 2)
 
     def schedule(self, diameter_G: Tensor) -> tuple[Tensor, Tensor]:
-        """ε (K, G) of every iteration, and how far it moves the potentials (K, G): half way, or not at all.
+        """ε (K, G) of every iteration, and the step (K, G) of the potentials: half way, or none.
 
-        From diameter^p, once at the start and once as the first scale, by factors of scaling^p to blur^p. Pairs with
-        fewer scales than others stand still when they are done.
+        From diameter^p, once at the start and once as the first scale, by factors of scaling^p to blur^p. The
+        potentials of pairs with fewer scales than others stay as they are for the rest.
 
-        >>> Descent.of(blur=1, p=1, scaling=0.5, iterations=None, debias=True).schedule(torch.tensor([6.0, 1.5]))[0].T
+        >>> descent = Descent.checked(blur=1, p=1, scaling=0.5, iterations=None, debias=True)
+        >>> descent.schedule(torch.tensor([6.0, 1.5]))[0].T
         tensor([[6.0000, 6.0000, 3.0000, 1.5000, 1.0000],
                 [1.5000, 1.5000, 1.0000, 1.0000, 1.0000]])
         """
@@ -106,14 +107,14 @@ def sinkhorn_divergence(
 
     `blur` is the finest scale in the units of the vectors, `scaling` the factor from one scale to the next. There is
     one iteration at each scale, and `iterations` more at the last one: for long descents potentials may not have
-    converged without them. Without `debias` the value is OT_ε. What stands at other positions changes nothing, and
-    gets no gradient; nor does a pair with an empty side, whose value is 0.
+    converged without them. Without `debias` the value is OT_ε. Other positions do not affect the value and have no
+    gradient; neither does a pair with an empty side, whose value is 0.
 
     >>> points, mask = torch.tensor([[[0.0], [2.0]]]), torch.ones(1, 2)
     >>> sinkhorn_divergence(points, mask, points + 3, mask).round(decimals=3)
     tensor([4.5000])
     """
-    descent = Descent.of(blur, p, scaling, iterations, debias)
+    descent = Descent.checked(blur, p, scaling, iterations, debias)
     masks = source_mask_BS.bool(), target_mask_BT.bool()
     value_B: Tensor = _Divergence.apply(source_BSD, target_BTD, *masks, descent)
     return value_B
@@ -140,7 +141,7 @@ def transport_plan(
     tensor([[[0.0000, 0.5000],
              [0.5000, 0.0000]]])
     """
-    descent = Descent.of(blur, p, scaling, iterations, debias=False)
+    descent = Descent.checked(blur, p, scaling, iterations, debias=False)
     plan_BST = source_BSD.new_zeros(*source_mask_BS.shape, target_mask_BT.shape[1], dtype=torch.float32)
     with torch.autocast(source_BSD.device.type, enabled=False):
         for group in _groups(source_mask_BS.bool(), target_mask_BT.bool()):
@@ -194,7 +195,7 @@ class _Divergence(torch.autograd.Function):
 
 
 class _Group(NamedTuple):
-    """Pairs of like length, neither side empty: which they are, and where their words stand, real ones first."""
+    """Pairs of similar length, neither side empty: their rows, and the positions of their words, real ones first."""
 
     members_G: Tensor
     places: tuple[Tensor, Tensor]
@@ -202,7 +203,7 @@ class _Group(NamedTuple):
     weight_L2G: Tensor
 
     def gather(self, source_BSD: Tensor, target_BTD: Tensor) -> Tensor:
-        """Words of both sides (G, N, D) about their mean; a sentence is filled up with its own first word."""
+        """Centred words of both sides (G, N, D); a sentence is padded with its own first word."""
         slot_L = torch.arange(len(self.mask_L2G), device=source_BSD.device)
         sides = []
         for side, (points, places) in enumerate(zip((source_BSD, target_BTD), self.places, strict=True)):
@@ -213,7 +214,7 @@ class _Group(NamedTuple):
 
 
 def _groups(source_mask_BS: Tensor, target_mask_BT: Tensor) -> list[_Group]:
-    """Pairs with words on both sides, so grouped that little is computed for padding."""
+    """Groups of the pairs that have words on both sides, with little padding."""
     device, masks = source_mask_BS.device, (source_mask_BS, target_mask_BT)
     length_2B = torch.stack([mask.sum(1) for mask in masks]).cpu()
     longest_B = torch.where((length_2B > 0).all(0), length_2B.amax(0), 0)
@@ -225,13 +226,13 @@ def _groups(source_mask_BS: Tensor, target_mask_BT: Tensor) -> list[_Group]:
         longest, members_G = falling[start], order_B[start:end]
         mask_L2G = (torch.arange(longest)[:, None, None] < length_2B[:, members_G]).to(device)
         members_G = members_G.to(device)
-        chosen = places[0][members_G, :longest], places[1][members_G, :longest]
-        groups.append(_Group(members_G, chosen, mask_L2G, mask_L2G / mask_L2G.sum(0)))
+        positions = places[0][members_G, :longest], places[1][members_G, :longest]
+        groups.append(_Group(members_G, positions, mask_L2G, mask_L2G / mask_L2G.sum(0)))
     return groups
 
 
 def _cuts(lengths: Sequence[int], overhead: int) -> list[tuple[int, int]]:
-    """Where falling lengths are cut into groups: wherever the shorter rest saves more than a group costs.
+    """The bounds of groups of descending lengths: a cut wherever shorter matrices save more than a group costs.
 
     >>> _cuts([40, 38, 20, 19], overhead=2000)
     [(0, 2), (2, 4)]
@@ -246,7 +247,7 @@ def _cuts(lengths: Sequence[int], overhead: int) -> list[tuple[int, int]]:
 
 
 class _Solution(NamedTuple):
-    """Of every problem its costs, its potential on the rows, and the shares of the columns in each row."""
+    """The costs of every problem, its potential on the rows, and the shares of the columns in each row."""
 
     cost_LLQG: Tensor
     potential_LQG: Tensor
@@ -264,7 +265,7 @@ def _solve(group: _Group, points_GND: Tensor, descent: Descent) -> _Solution:
     buffer_LLQG = torch.empty_like(cost_LLQG)
 
     def update(twin_LQG: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """−ε log Σ_j exp(log b_j + (g_j − C_ij) / ε), and the sum of what is left in the buffer: e^0 at the largest."""
+        """−ε log Σ_j exp(log b_j + (g_j − C_ij) / ε), and the sum of the exponentials, which are at most 1."""
         height_LQG = torch.addcmul(log_LQG, twin_LQG, inverse_KQG[k])
         torch.addcmul(height_LQG.unsqueeze(1), cost_LLQG, inverse_KQG[k], value=-1, out=buffer_LLQG)
         peak_LQG = buffer_LLQG.amax(0)

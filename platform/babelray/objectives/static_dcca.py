@@ -2,40 +2,47 @@
 
     L = −Σ_i ρ_i,   ρ = singular values of Σ₁₁^(−1/2) Σ₁₂ Σ₂₂^(−1/2)
 
-The sum is as Andrew et al. (2013) define it, and grows with the width. It asks only that some linear view of the
-encoder's vectors correlates with the static ones, so it does not force the encoder into their coordinates, as a mean
-squared error would (`static-mse`). `static_words` says what is compared.
+The sum is that of Andrew et al. (2013), and grows with the width. Only some linear projection of the encoder's vectors
+has to correlate with the static ones, so it does not force the encoder into their coordinates, as a mean squared error
+does (`static-mse`). `static_words` defines the words and their vectors.
 
 It is one loss of all words of a step: their vectors are gathered from all workers and accumulated parts, while the
-encoder never sees more than a part of them at once. Of fewer words than the encoder is wide everything correlates.
+encoder reads only a part of them at once. Take several times as many words as the encoder is wide: any two views of
+fewer words than dimensions correlate perfectly.
 
 The correlations come from Cholesky factors of the shrunk covariances instead of inverse square roots: the singular
 values are the same, and the gradient has no differences of eigenvalues in a denominator. Where the published script
 differs: it centres the two views with other rows' means, lets padding into the pool, and takes 64 words at a time,
-fewer than its encoder is wide. We do none of these.
+fewer than its encoder is wide. Ours does none of these.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from babelray.objectives.objective import Batch, WholeObjective
+from babelray.objectives.objective import OBJECTIVES, Batch, GlobalObjective
 from babelray.objectives.static_words import StaticWords, StaticWordsConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from babelray.objectives.objective import Materials
+    from babelray.objectives.objective import TrainingData
 
 
+@OBJECTIVES.register
 class StaticDccaConfig(StaticWordsConfig):
-    """Take several times as many words as the encoder is wide, or everything correlates."""
+    """The vectors of single words correlate with aligned static vectors (deep CCA)."""
+
+    title: ClassVar[str] = "Static DCCA"
 
     kind: Literal["static-dcca"] = "static-dcca"
     shrinkage: float = Field(0.1, gt=0, le=1)
     """Share of the mean variance that is mixed into each covariance, which keeps the problem well posed."""
+
+    def build(self, training_data: TrainingData) -> StaticDcca:
+        return StaticDcca(self, training_data)
 
 
 def canonical_correlations(first_ND: Tensor, second_NE: Tensor, shrinkage: float) -> Tensor:
@@ -77,15 +84,15 @@ def whitened(view_ND: Tensor, shrinkage: float) -> Tensor:
     return torch.linalg.solve_triangular(factor_DD, centred_ND.T, upper=False)
 
 
-class StaticDcca(StaticWords, WholeObjective):
+class StaticDcca(StaticWords, GlobalObjective):
     """The correlation of words with their static vectors."""
 
-    def __init__(self, config: StaticDccaConfig, materials: Materials) -> None:
-        super().__init__(config, materials)
+    def __init__(self, config: StaticDccaConfig, training_data: TrainingData) -> None:
+        super().__init__(config, training_data)
         self.shrinkage = config.shrinkage
 
-    def whole(self, step: int) -> Batch:
+    def global_context(self, step: int) -> Batch:
         return {"static": self.static_vectors(self.examples(step))}
 
-    def whole_terms(self, vectors_ND: Tensor, whole: Batch) -> Tensor:
-        return -correlation_terms(vectors_ND, whole["static"], self.shrinkage).float()
+    def global_terms(self, vectors_ND: Tensor, global_context: Batch) -> Tensor:
+        return -correlation_terms(vectors_ND, global_context["static"], self.shrinkage).float()

@@ -3,16 +3,17 @@
     L = 1/(B D) Σ_i ‖ w_i − s_i ‖²
 
 with w_i the mean-pooled vector of a word that is encoded alone and s_i its static vector (Hämmerl et al., 2022,
-section 4.1). It forces the encoder into the very coordinates of the static vectors, which must be as wide as it is: in
-the paper it breaks sentence retrieval, where `static-dcca`, which asks only for correlation, improves it. Use it to
-compare.
+section 4.1). It forces the encoder into the coordinates of the static vectors, which must have the same width: in the
+paper it breaks sentence retrieval, while `static-dcca`, which only correlates the two, improves it. Use it as a
+baseline.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from babelray.errors import TrainingError
+from babelray.objectives.objective import OBJECTIVES
 from babelray.objectives.static_words import StaticWords, StaticWordsConfig
 
 if TYPE_CHECKING:
@@ -20,20 +21,28 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-    from babelray.objectives.objective import Batch, Examples
+    from babelray.objectives.objective import Batch, Examples, TrainingData
 
 
+@OBJECTIVES.register
 class StaticMseConfig(StaticWordsConfig):
+    """The vectors of single words approach aligned static vectors of the same width."""
+
+    title: ClassVar[str] = "Static MSE"
+
     kind: Literal["static-mse"] = "static-mse"
+
+    def build(self, training_data: TrainingData) -> StaticMse:
+        return StaticMse(self, training_data)
 
 
 class StaticMse(StaticWords):
     """The distance of words to their static vectors."""
 
-    def make(self, examples: Examples, generator: np.random.Generator) -> Batch:
-        return super().make(examples, generator) | {"static": self.static_vectors(examples)}
+    def collate(self, examples: Examples, generator: np.random.Generator) -> Batch:
+        return super().collate(examples, generator) | {"static": self.static_vectors(examples)}
 
-    def terms(self, model: PreTrainedModel, batch: Batch) -> Tensor:
+    def loss_terms(self, model: PreTrainedModel, batch: Batch) -> Tensor:
         words_BD, static_BE = self.vectors(model, batch), batch["static"]
         if words_BD.shape != static_BE.shape:
             raise TrainingError(

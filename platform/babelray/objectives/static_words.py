@@ -1,16 +1,16 @@
-"""Words with their aligned static vectors, encoded alone: what the objectives on static vectors draw and compare.
+"""Words with their aligned static vectors: the base of the objectives on static vectors.
 
-Words are drawn from the static vectors of all languages, encoded by themselves, and mean-pooled over their own
-subwords: neither special tokens nor padding. No parallel text is needed. The gradient flows to the encoder alone.
+Words are drawn from the static vectors of all languages, encoded alone, and mean-pooled over their subwords without
+special tokens. No parallel text is needed. The gradient flows to the encoder alone.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from babelray.objectives.objective import Batch, Examples, Materials, Objective, ObjectiveConfig
+from babelray.objectives.objective import Batch, Examples, Need, Objective, ObjectiveConfig, TrainingData
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,20 +19,22 @@ if TYPE_CHECKING:
 
 
 class StaticWordsConfig(ObjectiveConfig):
-    """What objectives on static vectors share."""
+    """The options of objectives on static vectors."""
+
+    needs: ClassVar[tuple[Need, ...]] = ("vectors",)
 
     batch_size: int = Field(1024, ge=2)
-    """Words a step, over all workers and accumulated parts."""
+    """Words per step, over all workers and accumulated parts."""
 
 
 class StaticWords(Objective):
-    """Words of all languages and their aligned static vectors; a subclass says how they are compared."""
+    """Words of all languages and their aligned static vectors; a subclass compares them."""
 
-    def __init__(self, config: StaticWordsConfig, materials: Materials) -> None:
-        self.static = {code: materials.vectors(code) for code in materials.languages}
-        super().__init__(config, materials, {code: len(words) for code, (words, _) in self.static.items()})
+    def __init__(self, config: StaticWordsConfig, training_data: TrainingData) -> None:
+        self.static = {code: training_data.vectors(code) for code in training_data.languages}
+        super().__init__(config, training_data, {code: len(words) for code, (words, _) in self.static.items()})
 
-    def make(self, examples: Examples, generator: np.random.Generator) -> Batch:
+    def collate(self, examples: Examples, generator: np.random.Generator) -> Batch:
         ids_BT, mask_BT, words_BT = self.encode([self.static[code][0][row] for code, row in examples])
         languages_B = self.language_numbers([code for code, _ in examples])
         return {"ids": ids_BT, "mask": mask_BT, "pooled": words_BT, "language": languages_B}

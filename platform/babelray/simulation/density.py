@@ -1,6 +1,7 @@
 """Worlds in the plane: two languages whose words are clouds of occurrences (Zhao and Eger, section 4.3).
 
-Word i has its place μ_i, drawn evenly from [-5, 5]². An occurrence of it in the source language, and its translation:
+Word i has its location μ_i, drawn uniformly from [-5, 5]². An occurrence of it in the source language, and its
+translation:
 
     x ~ N(μ_i, I) in the training text,  x ~ N(μ_i + ε, I) in the other text;      y = w_{t-1}(… w_1(x) …) R
 
@@ -10,14 +11,14 @@ translation there, a rotation, and the translation back,
 
     w(x) = c + (x - c) R(α exp(-‖x - c‖² / 2s²))
 
-With one angle everywhere this would be a rigid motion; since it fades with the distance, it is not linear. Whirls turn
-to the left and to the right by turns, so that they do not turn the language as a whole. Reasons for this choice: t = 1
-is the isomorphic world itself, and t counts by how much a world differs from it; a whirl keeps the distance to its
-centre, so it is one-to-one and a perfect mapping exists; it keeps areas, so that an occurrence and its translation have
-the same density; and it ends somewhere, so that far from all whirls only R is left.
+With one angle everywhere this would be a rigid motion; since it fades with the distance, it is not linear. Whirls
+rotate to the left and to the right alternately, so that they do not rotate the language as a whole. Reasons for this
+choice: t = 1 is the isomorphic world itself, and t counts by how much a world differs from it; a whirl keeps the
+distance to its centre, so it is one-to-one and a perfect mapping exists; it keeps areas, so that an occurrence and its
+translation have the same density; and its reach is limited, so that far from all whirls only R is left.
 
-R is no reflection, and turns by a limited angle: a flow cannot mirror the plane, and methods without a dictionary start
-from the identity, as two languages of one encoder lie near to each other before anything is learned.
+R is no reflection, and its angle is limited: a flow cannot mirror the plane, and methods without a dictionary start
+from the identity, as two languages of one encoder are near to each other before anything is learned.
 
 Shapes: V words, K occurrences of each, N = V K occurrences, W whirls.
 """
@@ -34,10 +35,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SIDE = 5.0
-"""Words and whirls have their places within ±SIDE."""
+"""Words and whirls are located within ±SIDE."""
 REACH = 2.0
-"""s: how far a whirl reaches."""
-MOST = math.pi / 3
+"""s: the reach of a whirl."""
+LARGEST_ANGLE = math.pi / 3
 """The largest |α|; the smallest is half of it."""
 
 
@@ -51,47 +52,47 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True)
 class DensityWorld:
-    place_V2: Tensor
-    turn_22: Tensor
+    location_V2: Tensor
+    rotation_22: Tensor
     centre_W2: Tensor
     angle_W: Tensor
 
     @classmethod
     def make(cls, words: int = 20, t: int = 1, turn: float = 10.0, seed: int = 0) -> DensityWorld:
-        """Two languages that are isomorphic (t = 1) or differ by t - 1 whirls; R turns by at most `turn` degrees.
+        """Two languages that are isomorphic (t = 1) or differ by t - 1 whirls; R rotates by at most `turn` degrees.
 
         Worlds of the same seed have the same words and the same R, and share their first whirls.
         """
         generator = torch.Generator().manual_seed(seed)
 
-        def drawn(*shape: int) -> Tensor:
+        def draw(*shape: int) -> Tensor:
             return 2 * torch.rand(*shape, generator=generator) - 1
 
-        place_V2 = SIDE * drawn(words, 2)
-        turn_22 = rotations(math.radians(turn) * drawn(1))[0]
-        whirl_W3 = drawn(t - 1, 3)
+        location_V2 = SIDE * draw(words, 2)
+        rotation_22 = rotations(math.radians(turn) * draw(1))[0]
+        whirl_W3 = draw(t - 1, 3)
         side_W = torch.ones(t - 1) - 2 * (torch.arange(t - 1) % 2)
-        angle_W = side_W * MOST * (3 + whirl_W3[:, 2]) / 4
-        return cls(place_V2, turn_22, SIDE * whirl_W3[:, :2], angle_W)
+        angle_W = side_W * LARGEST_ANGLE * (3 + whirl_W3[:, 2]) / 4
+        return cls(location_V2, rotation_22, SIDE * whirl_W3[:, :2], angle_W)
 
     def translate(self, x_N2: Tensor) -> Tensor:
         """The translation of each occurrence."""
         for centre_2, angle in zip(self.centre_W2, self.angle_W, strict=True):
-            away_N2 = x_N2 - centre_2
-            fading_N = torch.exp(-away_N2.square().sum(1) / (2 * REACH**2))
-            x_N2 = centre_2 + (away_N2.unsqueeze(1) @ rotations(angle * fading_N)).squeeze(1)
-        return x_N2 @ self.turn_22
+            offset_N2 = x_N2 - centre_2
+            fading_N = torch.exp(-offset_N2.square().sum(1) / (2 * REACH**2))
+            x_N2 = centre_2 + (offset_N2.unsqueeze(1) @ rotations(angle * fading_N)).squeeze(1)
+        return x_N2 @ self.rotation_22
 
     def text(self, occurrences: int, epsilon: float, seed: int) -> Text:
-        """So many occurrences of each word and their translations; ε is how far they are from the training text."""
-        word_N = torch.arange(len(self.place_V2)).repeat_interleave(occurrences)
+        """So many occurrences of each word and their translations; ε is their distance from the training text."""
+        word_N = torch.arange(len(self.location_V2)).repeat_interleave(occurrences)
         noise_N2 = torch.randn(len(word_N), 2, generator=torch.Generator().manual_seed(seed))
-        source_N2 = self.place_V2[word_N] + epsilon + noise_N2
+        source_N2 = self.location_V2[word_N] + epsilon + noise_N2
         return Text(source_N2, self.translate(source_N2), word_N)
 
 
 def rotations(angle_N: Tensor) -> Tensor:
-    """(N, 2, 2): x R turns the row x by the angle, counter-clockwise."""
+    """(N, 2, 2): x R rotates the row x by the angle, counter-clockwise."""
     cos_N, sin_N = angle_N.cos(), angle_N.sin()
     return torch.stack([torch.stack([cos_N, sin_N], 1), torch.stack([-sin_N, cos_N], 1)], 1)
 
@@ -101,11 +102,11 @@ def precision(mapped_N2: Tensor, target_N2: Tensor, word_N: Tensor) -> dict[str,
 
     `p1`: the answer is the occurrence's own translation; each occurrence is an entry of the lexicon, as in the paper.
     `word_p1`: it is any occurrence of the right word. Distances are those of the plane: the cosine, which is usual for
-    many dimensions, would leave one of the two.
+    many dimensions, would ignore one of the two.
 
     >>> precision(torch.tensor([[0.0, 0], [2, 0]]), torch.tensor([[0.0, 1], [0, 3]]), torch.tensor([0, 0]))
     {'p1': 0.5, 'word_p1': 1.0}
     """
-    found_N = torch.cdist(mapped_N2, target_N2).argmin(1)
-    right_N = found_N == torch.arange(len(found_N))
-    return {"p1": right_N.float().mean().item(), "word_p1": (word_N[found_N] == word_N).float().mean().item()}
+    nearest_N = torch.cdist(mapped_N2, target_N2).argmin(1)
+    right_N = nearest_N == torch.arange(len(nearest_N))
+    return {"p1": right_N.float().mean().item(), "word_p1": (word_N[nearest_N] == word_N).float().mean().item()}

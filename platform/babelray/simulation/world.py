@@ -1,9 +1,9 @@
 """A world of two languages in which it is known which words mean what.
 
 Words belong to classes (animals, tools, …). A sentence is about one class, and draws its words from that class and from
-the few that go with it, by Zipf's law. So words of one class keep the same company, and what a method finds can be
-checked: the nearest neighbours of a word should be of its class. Both languages have the same classes and the
-same company, but no word in common.
+the few that go with it, by Zipf's law. So words of one class occur with the same classes, and the result of a method
+can be checked: the nearest neighbours of a word should be of its class. Both languages have the same classes and the
+same cooccurrence of classes, but no word in common.
 
 Shapes: V words, C classes.
 """
@@ -28,7 +28,7 @@ class World:
 
     words: tuple[list[str], list[str]]
     class_V: np.ndarray
-    company_CC: np.ndarray
+    cooccurrence_CC: np.ndarray
     """The chance that a sentence about a class draws a word from each class."""
 
     @classmethod
@@ -37,25 +37,25 @@ class World:
         random = np.random.default_rng(seed)
         count = classes * each
         words = (_words(SOUNDS[0], count, random), _words(SOUNDS[1], count, random))
-        company_CC = 0.4 * np.eye(classes)
-        for about in range(classes):
-            others = random.choice([c for c in range(classes) if c != about], 3, replace=False)
-            company_CC[about, others] = 0.2
-        return cls(words, np.repeat(np.arange(classes), each), company_CC)
+        cooccurrence_CC = 0.4 * np.eye(classes)
+        for topic in range(classes):
+            others = random.choice([c for c in range(classes) if c != topic], 3, replace=False)
+            cooccurrence_CC[topic, others] = 0.2
+        return cls(words, np.repeat(np.arange(classes), each), cooccurrence_CC)
 
     def sentences(self, language: int, count: int, seed: int) -> list[list[str]]:
-        """Sentences of 6 to 14 words; those of two languages or seeds have nothing to do with each other."""
+        """Sentences of 6 to 14 words; those of two languages or seeds are independent."""
         random = np.random.default_rng([seed, language])
-        classes = len(self.company_CC)
+        classes = len(self.cooccurrence_CC)
         each = len(self.class_V) // classes
         weights = 1 / np.arange(1, each + 1)
-        found = []
-        for about in random.integers(classes, size=count):
+        sentences = []
+        for topic in random.integers(classes, size=count):
             length = random.integers(6, 15)
-            drawn_from = random.choice(classes, length, p=self.company_CC[about])
-            which = random.choice(each, length, p=weights / weights.sum())
-            found.append([self.words[language][i] for i in drawn_from * each + which])
-        return found
+            classes_N = random.choice(classes, length, p=self.cooccurrence_CC[topic])
+            ranks_N = random.choice(each, length, p=weights / weights.sum())
+            sentences.append([self.words[language][i] for i in classes_N * each + ranks_N])
+        return sentences
 
     def class_of(self, language: int) -> dict[str, int]:
         return dict(zip(self.words[language], self.class_V.tolist(), strict=True))
@@ -63,11 +63,11 @@ class World:
 
 def _words(sounds: tuple[str, str], count: int, random: np.random.Generator) -> list[str]:
     """Different words of two or three syllables."""
-    found: dict[str, None] = {}
-    while len(found) < count:
+    words: dict[str, None] = {}
+    while len(words) < count:
         pairs = zip(random.choice([*sounds[0]], 3), random.choice([*sounds[1]], 3), strict=True)
-        found["".join(["".join(pair) for pair in pairs][: random.integers(2, 4)])] = None
-    return list(found)
+        words["".join(["".join(pair) for pair in pairs][: random.integers(2, 4)])] = None
+    return list(words)
 
 
 def neighbour_precision(matrix_VD: Tensor, classes: Sequence[int], count: int = 5) -> float:

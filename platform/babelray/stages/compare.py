@@ -2,95 +2,101 @@
 
 from __future__ import annotations
 
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
-from babelray.config import Config
-from babelray.evaluation.comparison import START, Scores, TaskScores, comparison_page, comparison_table, summary
-from babelray.evaluation.report import SCRIPT, STYLE
-from babelray.languages import Language
-from babelray.stages.evaluate import EvaluationSettings, encoder_scores, judge
-from babelray.stages.stage import Job, Stage
-from babelray.storage import Place
-from babelray.tasks import Task, run_tasks
+from babelray.evaluation.benchmark import Benchmark
+from babelray.pipeline.stage import STAGES, Job, Stage, run_name
+from babelray.pipeline.summary import Cell, Column, Summary, Table
+from babelray.stages.evaluate import (
+    EvaluationSettings,
+    available,
+    benchmark_files,
+    make_system,
+    score_systems,
+)
+from babelray.storage import Location
+from babelray.storage.results import GROUPS, read_results, write_index
 
 if TYPE_CHECKING:
-    from babelray.evaluation.task import EvaluationTask
-    from babelray.recipe import Recipe
+    from babelray.recipe.recipe import Recipe
+    from babelray.storage.artifact import Artifact
 
-MEASURED = ("retrieval", "layers", "words")
-"""What is compared of all that `encoder_scores` finds."""
-
-
-class Settings(Config):
-    name: str
-    languages: dict[str, Language]
-    evaluation: EvaluationSettings
+START = "before training"
+"""The system that all variants start from."""
 
 
-def run_name(variant: str, seed: int) -> str:
-    return f"{variant}, seed {seed}"
+class ComparisonSettings(EvaluationSettings):
+    variants: list[str]
+    seeds: list[int]
+
+    @property
+    def runs(self) -> dict[str, list[str]]:
+        """The runs of each variant."""
+        return {variant: [run_name(variant, seed) for seed in self.seeds] for variant in self.variants}
+
+    @property
+    def of_encoders(self) -> list[Benchmark]:
+        """The benchmarks that read no static vectors: variants have none."""
+        return [benchmark for benchmark in self.benchmarks if "vectors" not in benchmark.needs]
 
 
-class CompareStage(Stage[Settings]):
-    """Leaves `scores.json`: {run: {task: {language: {measure: value}}}}, and `comparison.md`, `comparison.html`; for
-    the tasks that the recipe lists every run's scores under `results/` and answers under `predictions/`.
+@STAGES.register
+class CompareStage(Stage[ComparisonSettings]):
+    """Compare the variants of a recipe over seeds.
+
+    Writes results and predictions like the evaluate stage, with each run of a variant as a system, and `systems.json`,
+    which groups them.
     """
 
     name = "compare"
+    needs = ("corpus", "encoder")
+    compares = "pretrain"
+    scores_run = True
 
-    def __init__(self, variants: list[str], seeds: list[int]) -> None:
-        self.runs = {variant: [run_name(variant, seed) for seed in seeds] for variant in variants}
-        self.needs = ("corpus", "encoder", *(name for names in self.runs.values() for name in names))
+    def wanted(self, recipe: Recipe) -> bool:
+        return bool(recipe.variants)
 
-    def settings(self, recipe: Recipe) -> Settings:
-        evaluation = EvaluationSettings(languages=recipe.languages, hub=recipe.hub, evaluate=recipe.evaluate)
-        return Settings(name=recipe.name, languages=recipe.resolved_languages(), evaluation=evaluation)
-
-    def sources(self, settings: Settings) -> list[Place]:
-        listed = settings.evaluation.evaluate.tasks
-        read = [place for task in listed if not task.missing() for place in task.sources()]
-        return [Place.parse(STYLE), Place.parse(SCRIPT), *read]
-
-    def run(self, job: Job[Settings]) -> dict[str, Any]:
-        evaluation, corpus = job.settings.evaluation, job.source("corpus")
-        encoders = {START: job.source("encoder"), **{name: job.source(name) for name in self.needs[2:]}}
-        others = [code for code in evaluation.languages if code != evaluation.hub]
-        tasks = [
-            Task(name, encoder_scores, (evaluation, others, place / "encoder", corpus))
-            for name, place in encoders.items()
-        ]
-        listed = [task for task in evaluation.evaluate.tasks if not task.missing()]
-        judging = [
-            Task(f"{task.label}: {name}", judge, (task, place / "encoder", job.out, name))
-            for task in listed
-            for name, place in encoders.items()
-        ]
-        found = run_tasks([*judging, *tasks], job.progress, "encoders")
-        measured = {name: {task: found[name][task] for task in MEASURED} for name in encoders}
-        (job.out / "scores.json").write_json(measured)
-        runs = {v: [measured[name] for name in names] for v, names in self.runs.items()}
-        scores = Scores(measured[START], runs, [self._task(task, found, job.out) for task in listed])
-        (job.out / "comparison.md").write_text(comparison_table(scores))
-        page = comparison_page(job.settings.name, scores, job.settings.languages, job.inputs)
-        (job.out / "comparison.html").write_text(page)
-        return summary(scores)
-
-    def _task(self, task: EvaluationTask, found: dict[str, Any], out: Place) -> TaskScores:
-        """The main measure of a task for every system and seed, and which examples each got right."""
-        from babelray.evaluation.hits import hits_of
-
-        systems = {START: [START], **self.runs}
-        scores = {name: found[f"{task.label}: {name}"] for names in systems.values() for name in names}
-        languages = list(scores[START])
-        answers = {name: (out / "predictions" / f"{task.label}-{name}.json").read_json() for name in scores}
-        return TaskScores(
-            label=task.label,
-            measure=task.main.replace("_", " "),
-            percent=task.columns[task.main] == "%",
-            means={
-                s: [fmean(scores[n][code][task.main] for code in languages) for n in names]
-                for s, names in systems.items()
-            },
-            hits={s: [hits_of(answers[n], languages) for n in names] for s, names in systems.items()},
+    def settings(self, recipe: Recipe) -> ComparisonSettings:
+        return ComparisonSettings(
+            languages=recipe.languages,
+            hub=recipe.hub,
+            seed=recipe.seed,
+            benchmarks=recipe.evaluate.completed(),
+            variants=list(recipe.variants),
+            seeds=recipe.seeds,
         )
+
+    def sources(self, settings: ComparisonSettings) -> list[Location]:
+        return benchmark_files(settings.of_encoders, settings.languages)
+
+    def run(self, job: Job[ComparisonSettings]) -> dict[str, Any]:
+        runs = job.settings.runs
+        systems = {START: make_system(job, "encoder")}
+        systems |= {name: make_system(job, name) for names in runs.values() for name in names}
+        results = score_systems(available(job.settings.of_encoders, job), systems, job)
+        write_index(job.out, results)
+        groups = {START: [START], **runs}
+        (job.out / GROUPS).write_json(groups)
+        return {
+            f"{label}/{'before' if group == START else group}": fmean(means)
+            for label, result in results.items()
+            for group, names in groups.items()
+            if (means := result.means(names))
+        }
+
+    def summary(self, artifact: Artifact, settings: ComparisonSettings) -> Summary:
+        """The main metric of every benchmark, the mean over languages, for each variant."""
+        results = read_results(artifact.location)
+        columns = [Column("")]
+        for label, result in results.items():
+            columns += [Column(label, result.format()), Column("±", result.format())]
+        rows: list[list[Cell]] = []
+        for group, names in (artifact.location / GROUPS).read_json().items():
+            row: list[Cell] = [group]
+            for result in results.values():
+                means = result.means(names)
+                row += [fmean(means) if means else None, stdev(means) if len(means) > 1 else None]
+            rows.append(row)
+        notes = ["± is the standard deviation over seeds."]
+        return Summary(tables=[Table("Mean over languages", columns, rows, notes=notes)])

@@ -2,78 +2,97 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from babelray.config import Config
-from babelray.encoder.config import EncoderConfig
-from babelray.encoder.load import located
+from babelray.cluster.tasks import Task, run_tasks
+from babelray.encoder.load import encoder_files, locate_encoder
 from babelray.objectives.objective import language_shares
+from babelray.pipeline.stage import STAGES, Job, LanguageSettings, Stage
+from babelray.pipeline.summary import Summary
+from babelray.recipe.encoder import EncoderConfig, ScratchConfig
 from babelray.stages.pretrain import Settings as TrainingSettings
-from babelray.stages.pretrain import train_encoder
-from babelray.stages.stage import Job, Stage
-from babelray.storage import Place
-from babelray.tasks import Task, run_tasks
-from babelray.tracking.registry import SCHEME, resolved
+from babelray.stages.pretrain import check_corpus, objective_sources, train_encoder, training_summary
+from babelray.storage import Location
+from babelray.tracking.registry import SCHEME, resolve_alias
 from babelray.tracking.tracker import tracking_uri
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from babelray.recipe import Recipe
+    from babelray.recipe.recipe import Recipe
+    from babelray.storage.artifact import Artifact
+
+Pairs = dict[str, list[tuple[str, str]]]
+"""Sentences of each language and their translations."""
 
 
-class Settings(Config):
-    languages: list[str]
-    hub: str
-    seed: int
+class Settings(LanguageSettings):
     encoder: EncoderConfig
 
 
+@STAGES.register
 class EncoderStage(Stage[Settings]):
-    """Leaves `encoder/`: a copy of an encoder that exists, or a small one trained on the run's own corpus."""
+    """Fetch the encoder that the run starts from, or train a small one from scratch.
+
+    Writes `encoder/`: a copy of an existing encoder, or one trained on the run's own corpus.
+    """
 
     name = "encoder"
     needs = ("corpus",)
 
     def settings(self, recipe: Recipe) -> Settings:
         encoder = recipe.encoder
+        if encoder.scratch is not None:
+            check_corpus(encoder.scratch.training, recipe.corpus)
         if encoder.path is not None:  # an alias may stand for another version tomorrow
-            encoder = encoder.model_copy(update={"path": resolved(encoder.path, tracking_uri(recipe.storage))})
+            encoder = encoder.model_copy(update={"path": resolve_alias(encoder.path, tracking_uri(recipe.storage))})
         return Settings(languages=recipe.languages, hub=recipe.hub, seed=recipe.seed, encoder=encoder)
 
-    def sources(self, settings: Settings) -> list[Place]:
-        path = settings.encoder.path and located(settings.encoder.path)
-        if path is None or not (path.startswith("s3://") or os.path.isdir(path)):
-            return []
-        return [Place.parse(path) / name for name in Place.parse(path).files() if not name.endswith(".md")]
+    def sources(self, settings: Settings) -> list[Location]:
+        if settings.encoder.scratch is not None:
+            return objective_sources(_training_settings(settings, settings.encoder.scratch))
+        return encoder_files(settings.encoder.path) if settings.encoder.path else []
 
     def run(self, job: Job[Settings]) -> dict[str, Any]:
-        settings = job.settings
-        scratch = settings.encoder.scratch
+        scratch = job.settings.encoder.scratch
+        return _copy_existing(job) if scratch is None else _train_from_scratch(job, scratch)
+
+    def summary(self, artifact: Artifact, settings: Settings) -> Summary:
+        if settings.encoder.scratch is not None:
+            return training_summary(artifact)
+        return Summary(files={"encoder": "encoder"})
+
+
+def _training_settings(settings: Settings, scratch: ScratchConfig) -> TrainingSettings:
+    seed = settings.seed if scratch.training.seed is None else scratch.training.seed
+    return TrainingSettings(languages=settings.languages, hub=settings.hub, seed=seed, training=scratch.training)
+
+
+def _copy_existing(job: Job[Settings]) -> dict[str, Any]:
+    path = job.settings.encoder.path
+    assert path is not None
+    if path.startswith(SCHEME):  # workers may have no access to the registry
         start = job.out / "work" / "start"
-        if scratch is None:
-            assert settings.encoder.path is not None
-            path = settings.encoder.path
-            if path.startswith(SCHEME):  # workers may not reach the registry
-                with start.local_output() as folder:
-                    shutil.copytree(located(path), folder, dirs_exist_ok=True)
-                path = str(start)
-            return run_tasks([Task("copy", _copy, (path, job.out))], job.progress, "encoder")["copy"]
-        run_tasks([Task("tokenizer", _make, (settings, job.source("corpus"), start))], job.progress, "tokenizer")
-        seed = settings.seed if scratch.training.seed is None else scratch.training.seed
-        training = TrainingSettings(
-            languages=settings.languages, hub=settings.hub, seed=seed, training=scratch.training
-        )
-        return train_encoder(job, training, start, None)
+        with start.local_output() as folder:
+            shutil.copytree(locate_encoder(path), folder, dirs_exist_ok=True)
+        path = str(start)
+    return run_tasks([Task("copy", _copy, (path, job.out))], job.progress, "encoder")["copy"]
 
 
-def _copy(path: str, out: Place) -> dict[str, Any]:
+def _train_from_scratch(job: Job[Settings], scratch: ScratchConfig) -> dict[str, Any]:
+    start = job.out / "work" / "start"
+    run_tasks([Task("tokenizer", initialise, (job.settings, job.source("corpus"), start))], job.progress, "tokenizer")
+    return train_encoder(job, _training_settings(job.settings, scratch), start, None)
+
+
+def _copy(path: str, out: Location) -> dict[str, Any]:
     from babelray.encoder.load import load_masked_lm, load_tokenizer
 
-    with Place.parse(path).local_input() if path.startswith("s3://") else _as_it_is(path) as source:
+    remote = path.startswith("s3://")
+    with Location.parse(path).local_input() if remote else contextlib.nullcontext(path) as source:
         tokenizer, model = load_tokenizer(str(source)), load_masked_lm(str(source))
     with (out / "encoder").local_output() as folder:
         tokenizer.save_pretrained(folder)
@@ -81,30 +100,24 @@ def _copy(path: str, out: Place) -> dict[str, Any]:
     return {"parameters": model.num_parameters()}
 
 
-def _as_it_is(path: str) -> Any:
-    import contextlib
-
-    return contextlib.nullcontext(path)
-
-
-def _make(settings: Settings, corpus: Place, start: Place) -> None:
-    """A tokenizer trained on the corpus, and an encoder of random weights that fits it."""
+def initialise(settings: Settings, corpus: Location, start: Location) -> None:
+    """Write a tokenizer trained on the corpus, and an encoder of random weights for it."""
     from babelray.encoder.scratch import cooccurrence_embeddings, random_encoder, train_tokenizer
-    from babelray.training.materials import is_kept_back
+    from babelray.training.training_data import is_held_out_text
 
     scratch = settings.encoder.scratch
     assert scratch is not None
     if (start / "config.json").exists():
         return
-    pairs = {code: _pairs(settings, corpus, code) for code in settings.languages}
-    texts = _sample(settings, corpus, pairs)
+    held_out = scratch.training.validation.held_out if scratch.training.validation else 0.0
+    pairs = {code: _training_pairs(settings.hub, corpus, code, held_out) for code in settings.languages}
+    texts = _sample(settings.languages, scratch, corpus, pairs)
     tokenizer = train_tokenizer(texts, scratch.vocabulary, scratch.max_tokens, scratch.byte_fallback)
     model = random_encoder(scratch, len(tokenizer), settings.seed)
     if scratch.embeddings == "cooccurrence":
-        seen = [text for text in texts if not is_kept_back(text, _held_out(settings))]
-        contexts = _contexts(tokenizer, seen, pairs)
-        found_VD = cooccurrence_embeddings(contexts, len(tokenizer), scratch.width, settings.seed)
-        model.get_input_embeddings().weight.data.copy_(found_VD * model.config.initializer_range)
+        contexts = _contexts(tokenizer, [text for text in texts if not is_held_out_text(text, held_out)], pairs)
+        vectors_VD = cooccurrence_embeddings(contexts, len(tokenizer), scratch.width, settings.seed)
+        model.get_input_embeddings().weight.data.copy_(vectors_VD * model.config.initializer_range)
     unfinished = start.parent / "unfinished"
     with unfinished.local_output() as folder:
         tokenizer.save_pretrained(folder)
@@ -112,57 +125,45 @@ def _make(settings: Settings, corpus: Place, start: Place) -> None:
     unfinished.move_to(start, last="config.json")
 
 
-def _pairs(settings: Settings, corpus: Place, code: str) -> list[tuple[str, str]]:
-    """Sentences of a language and their translations, none that training measures with."""
+def _training_pairs(hub: str, corpus: Location, code: str, held_out: float) -> list[tuple[str, str]]:
+    """Sentences of a language and their translations, without those held out from training."""
     from babelray.lexicon.pairs import read_pairs
-    from babelray.training.materials import is_kept_back
+    from babelray.training.training_data import is_held_out_text
 
-    share = _held_out(settings)
-    pairs = read_pairs(corpus / "parallel" / f"{code}-{settings.hub}", "train")
-    return [(pair.source, pair.target) for pair in pairs if not is_kept_back(pair.target, share)]
-
-
-def _held_out(settings: Settings) -> float:
-    """The share of sentences that training measures with."""
-    assert settings.encoder.scratch is not None
-    validation = settings.encoder.scratch.training.validation
-    return validation.held_out if validation else 0.0
+    pairs = read_pairs(corpus / "parallel" / f"{code}-{hub}", "train")
+    return [(pair.source, pair.target) for pair in pairs if not is_held_out_text(pair.target, held_out)]
 
 
-def _sample(settings: Settings, corpus: Place, pairs: dict[str, list[tuple[str, str]]]) -> list[str]:
-    """Sentences of all languages, balanced: of their text, and of what is parallel to the hub's."""
+def _sample(languages: list[str], scratch: ScratchConfig, corpus: Location, pairs: Pairs) -> list[str]:
+    """A balanced sample of sentences of all languages: of their text, and of their parallel text."""
     import numpy as np
 
-    from babelray.text.corpus import blocks, read_sentences
+    from babelray.text.corpus import list_blocks, read_sentences
 
-    scratch = settings.encoder.scratch
-    assert scratch is not None
-    written = {code: sum(block.count for block in blocks(corpus, code, 10**9)) for code in settings.languages}
-    parallel = {code: list(dict.fromkeys(source for source, _ in pairs[code])) for code in settings.languages}
-    sizes = [written[code] + len(parallel[code]) for code in settings.languages]
-    wanted = tokenizer_sample(sizes, scratch.tokenizer_sentences, scratch.tokenizer_temperature)
+    counts = {code: sum(block.count for block in list_blocks(corpus, code, 10**9)) for code in languages}
+    parallel = {code: list(dict.fromkeys(source for source, _ in pairs[code])) for code in languages}
+    sizes = [counts[code] + len(parallel[code]) for code in languages]
+    sampled = tokenizer_sample(sizes, scratch.tokenizer_sentences, scratch.tokenizer_temperature)
     texts: list[str] = []
-    for code, size, count in zip(settings.languages, sizes, wanted, strict=True):
+    for code, size, count in zip(languages, sizes, sampled, strict=True):
         rows = np.linspace(0, size - 1, count).astype(int)
-        texts += read_sentences(corpus, code)["text"].take(rows[rows < written[code]]).to_pylist()
-        texts += [parallel[code][row] for row in rows[rows >= written[code]] - written[code]]
+        texts += read_sentences(corpus, code)["text"].take(rows[rows < counts[code]]).to_pylist()
+        texts += [parallel[code][row] for row in rows[rows >= counts[code]] - counts[code]]
     return texts
 
 
-def _contexts(
-    tokenizer: PreTrainedTokenizerBase, texts: list[str], pairs: dict[str, list[tuple[str, str]]]
-) -> Iterator[list[int]]:
-    """Subwords of sentences, and of at most as many with their translations."""
+def _contexts(tokenizer: PreTrainedTokenizerBase, texts: list[str], pairs: Pairs) -> Iterator[list[int]]:
+    """Subwords of sentences, and of at most as many sentences with their translations."""
     contexts = list(texts)
     most = max(1, len(texts) // len(pairs))
-    for some in pairs.values():
-        contexts += [f"{source} {target}" for source, target in some[:: max(1, len(some) // most)]]
+    for column in pairs.values():
+        contexts += [f"{source} {target}" for source, target in column[:: max(1, len(column) // most)]]
     for first in range(0, len(contexts), 10_000):
         yield from tokenizer(contexts[first : first + 10_000], add_special_tokens=False)["input_ids"]
 
 
 def tokenizer_sample(sizes: list[int], total: int, temperature: float) -> list[int]:
-    """How many sentences of each language make the tokenizer: all if there are few, else by temperature.
+    """The number of sentences of each language for the tokenizer: all if there are few, else by temperature.
 
     >>> tokenizer_sample([900, 90, 10], 100, 0.0), tokenizer_sample([900, 90, 10], 2000, 0.3)
     ([33, 33, 10], [900, 90, 10])

@@ -1,330 +1,231 @@
-"""The evaluate stage: how well the languages meet, before and after."""
+"""The evaluate stage: every benchmark of a recipe, for the systems before and after training."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from itertools import combinations, islice
+import dataclasses
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from babelray.config import Config
+from babelray.cluster.tasks import Task, run_tasks
+from babelray.config import operational
 from babelray.errors import DataError
-from babelray.evaluation.config import EvaluateConfig
-from babelray.stages.stage import Job, Stage
-from babelray.storage import Place
-from babelray.tasks import Task, run_tasks
+from babelray.evaluation.benchmark import AnyBenchmark, Benchmark, Result, System
+from babelray.metrics.example_scores import example_scores_of, p_values
+from babelray.metrics.format import format_p, format_score
+from babelray.pipeline.stage import STAGES, Job, LanguageSettings, Stage
+from babelray.pipeline.summary import Cell, Column, Summary, Table
+from babelray.storage import Location
+from babelray.storage.artifact import WORK
+from babelray.storage.results import (
+    BenchmarkResults,
+    Scores,
+    predictions_file,
+    read_result,
+    read_results,
+    result_file,
+    write_index,
+)
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from babelray.evaluation.task import EvaluationTask
-    from babelray.recipe import Recipe
-
-FEWEST = 10
-"""Two languages that share fewer sentences are not compared."""
-PICTURED, CONCEPTS = 6, 24
-"""Languages and words of each that the picture shows."""
+    from babelray.recipe.recipe import Recipe
+    from babelray.storage.artifact import Artifact
 
 
-class EvaluationSettings(Config):
-    languages: list[str]
-    hub: str
-    evaluate: EvaluateConfig
+WHOLE = [""]
+"""The parts of a benchmark that has none."""
 
 
+class EvaluationSettings(LanguageSettings):
+    names: dict[str, str] = operational({})
+    """English names of the languages, for the terminal."""
+    benchmarks: list[AnyBenchmark]
+
+
+@STAGES.register
 class EvaluateStage(Stage[EvaluationSettings]):
-    """Leaves `scores.json`: {task: {before | after: {language: {measure: value}}}}; for word similarity across
-    languages the key is `de-en`, and for `layers` the measures are layers. Where pairs of languages can be compared
-    also `retrieval_matrix.json`, and with `bli: matrix` `matrix.json`: {before | after: {source: {target: accuracy}}}.
-    `picture.json`: words in two dimensions. With `tasks` also `tasks.json`: {name: {results: {before | after: …},
-    p: …}}, and every answer under `predictions/`.
+    """Evaluate the encoder and the static vectors, before and after.
+
+    Writes scores, figures and predictions of each benchmark and system: see `storage/results.py`.
     """
 
     name = "evaluate"
     needs = ("corpus", "encoder", "extract", "align", "pretrain")
+    scores_run = True
 
     def settings(self, recipe: Recipe) -> EvaluationSettings:
-        return EvaluationSettings(languages=recipe.languages, hub=recipe.hub, evaluate=recipe.evaluate)
+        return EvaluationSettings(
+            names={code: language.name for code, language in recipe.resolved_languages().items()},
+            languages=recipe.languages,
+            hub=recipe.hub,
+            seed=recipe.seed,
+            benchmarks=recipe.evaluate.completed(),
+        )
 
-    def sources(self, settings: EvaluationSettings) -> list[Place]:
-        rated = [
-            place for source in settings.evaluate.word_similarity for place in source.files(settings.languages).values()
-        ]
-        return rated + [place for task in settings.evaluate.tasks if not task.missing() for place in task.sources()]
+    def sources(self, settings: EvaluationSettings) -> list[Location]:
+        return benchmark_files(settings.benchmarks, settings.languages)
 
     def run(self, job: Job[EvaluationSettings]) -> dict[str, Any]:
-        settings, corpus = job.settings, job.source("corpus")
-        others = [code for code in settings.languages if code != settings.hub]
-        if not others:
+        settings = job.settings
+        if not settings.others:
             raise DataError("there is only one language: nothing can be compared", "List at least two languages.")
-        encoders = {"before": job.source("encoder") / "encoder", "after": job.source("pretrain") / "encoder"}
-        vectors = {"before": job.source("extract"), "after": job.source("align")}
-        judged = encoders if settings.evaluate.perplexity else {}
-        tasks = [
-            *(Task(f"encoder/{when}", encoder_scores, (settings, others, encoders[when], corpus)) for when in encoders),
-            *(Task(f"language model/{w}", _perplexity, (settings, others, encoders[w], corpus)) for w in judged),
-            *(Task(f"vectors/{when}", _vector_scores, (settings, others, vectors[when], corpus)) for when in vectors),
-        ]
-        rows = [(when, code) for when in vectors for code in settings.languages if settings.evaluate.bli == "matrix"]
-        tasks += [Task(f"{c} to all/{w}", _matrix_row, (settings, c, vectors[w], corpus)) for w, c in rows]
-        listed = []
-        for task in settings.evaluate.tasks:
-            if missing := task.missing():
-                job.say(f"left out: {task.label}, since {missing.removeprefix(f'{task.label}: ')}")
-            else:
-                listed.append(task)
-        judging = [
-            Task(f"{task.label}/{when}", judge, (task, encoders[when], job.out, when))
-            for task in listed
-            for when in encoders
-        ]
-        found = run_tasks([*judging, *tasks], job.progress, "tasks")  # the long ones first
-        scores: dict[str, dict[str, Any]] = {}
-        for done in tasks[: len(tasks) - len(rows)]:
-            for measured, by_language in found[done.name].items():
-                scores.setdefault(measured, {})[done.name.rpartition("/")[2]] = by_language
-        for beside in ("retrieval_matrix", "picture"):
-            values = scores.pop(beside)
-            if all(values.values()):
-                (job.out / f"{beside}.json").write_json(values)
-        (job.out / "scores.json").write_json(scores)
-        if rows:
-            matrix = {when: {c: found[f"{c} to all/{when}"] for c in settings.languages} for when in vectors}
-            (job.out / "matrix.json").write_json(matrix)
-        judged_by = {
-            task.label: _compared(task, {when: found[f"{task.label}/{when}"] for when in encoders}, job.out)
-            for task in listed
+        artifacts = {"before": ("encoder", "extract"), "after": ("pretrain", "align")}
+        systems = {name: make_system(job, *stages) for name, stages in artifacts.items()}
+        results = {
+            label: dataclasses.replace(result, p=compare_systems(result, job.out))
+            for label, result in score_systems(available(settings.benchmarks, job), systems, job).items()
         }
-        if listed:
-            (job.out / "tasks.json").write_json(judged_by)
-        return averages(scores) | task_averages(judged_by)
+        write_index(job.out, results)
+        return {
+            f"{label}/{name}": mean
+            for label, result in results.items()
+            for name in systems
+            if (mean := result.mean(name)) is not None
+        }
+
+    def summary(self, artifact: Artifact, settings: EvaluationSettings) -> Summary:
+        """Headline benchmarks by language; of all others the means over languages."""
+        results = {label: result for label, result in read_results(artifact.location).items() if result.scores["after"]}
+        headline = {label: result for label, result in results.items() if result.meta["headline"]}
+        others = {label: result for label, result in results.items() if label not in headline}
+        tables = [_by_language(headline, settings.names)] if headline else []
+        return Summary(tables + ([_means(others)] if others else []))
 
 
-def judge(task: EvaluationTask, encoder: Place, out: Place, name: str) -> dict[str, dict[str, float]]:
-    """The scores of an encoder on a task, by language; what an interrupted run has done already is kept."""
-    from babelray.encoder.mapped import is_mapped
-
-    done = out / "results" / f"{task.label}-{name}.json"
-    if done.exists():
-        return done.read_json()
-    if is_mapped(str(encoder)):
-        result = task.score(str(encoder))
-    else:
-        with encoder.local_input() as folder:
-            result = task.score(str(folder))
-    (out / "predictions" / f"{task.label}-{name}.json").write_json(result.predictions)
-    done.write_json(result.scores)
-    return {code: dict(values) for code, values in result.scores.items()}
+def make_system(job: Job[Any], encoder: str, vectors: str | None = None) -> System:
+    """The system of an encoder's and a vectors' artifact, by the names of the inputs."""
+    return System(
+        encoder=str(job.source(encoder) / "encoder"),
+        vectors=job.source(vectors) if vectors else None,
+        corpus=job.source("corpus"),
+        languages=job.settings.languages,
+        hub=job.settings.hub,
+    )
 
 
-def _compared(task: EvaluationTask, results: dict[str, dict[str, dict[str, float]]], out: Place) -> dict[str, Any]:
-    """What `tasks.json` says of a task: both results, and whether they differ by more than chance."""
-    from babelray.evaluation.hits import hits_of, p_values
-
-    answers = [(out / "predictions" / f"{task.label}-{when}.json").read_json() for when in results]
-    first, second = (hits_of(some, list(results["before"])) for some in answers)
-    return {
-        "task": task.task,
-        "settings": task.model_dump(mode="json"),
-        "main": task.main,
-        "columns": dict(task.columns),
-        "results": results,
-        "p": p_values(first, second),
-    }
+def benchmark_files(benchmarks: Sequence[Benchmark], languages: Sequence[str]) -> list[Location]:
+    """The files that benchmarks read besides artifacts; none of a benchmark that is left out."""
+    complete = (benchmark for benchmark in benchmarks if not benchmark.missing(languages))
+    return [location for benchmark in complete for location in benchmark.sources(languages)]
 
 
-def task_averages(judged: dict[str, dict[str, Any]]) -> dict[str, float]:
-    """The mean over languages of each listed task's main measure, before and after."""
-    return {
-        f"{label}/{when}": fmean(values[about["main"]] for values in by_language.values())
-        for label, about in judged.items()
-        for when, by_language in about["results"].items()
-    }
+def available(benchmarks: Sequence[Benchmark], job: Job[Any]) -> list[Benchmark]:
+    """The benchmarks whose data exist; the others are reported."""
+    complete = []
+    for benchmark in benchmarks:
+        if missing := benchmark.missing(job.settings.languages):
+            job.notify(f"left out: {benchmark.label}, since {missing}")
+        else:
+            complete.append(benchmark)
+    return complete
 
 
-MEASURE = {
-    "retrieval": "mean",
-    "words": "p1",
-    "bli": "p1",
-    "similarity": "harmonic",
-    "perplexity": "bits_per_character",
-}
-"""The measure that stands for a task in tables."""
+def score_systems(
+    benchmarks: Sequence[Benchmark], systems: Mapping[str, System], job: Job[Any]
+) -> dict[str, BenchmarkResults]:
+    """Score every system on every benchmark: each pair is a task on the cluster, or several if it has parts."""
+    long_first = sorted(benchmarks, key=lambda benchmark: benchmark.held_out)
+    units = [
+        (benchmark, name, benchmark.parts(system))
+        for benchmark in long_first
+        for name, system in systems.items()
+        if not result_file(job.out, benchmark.label, name).exists()
+    ]
+    tasks = [
+        Task(_task_name(benchmark, name, part), score_part, (benchmark, systems[name], part, job.out, name))
+        for benchmark, name, parts in units
+        for part in parts
+    ]
+    results = run_tasks(tasks, job.progress, "benchmarks") if tasks else {}
+    for benchmark, name, parts in units:
+        if parts != WHOLE:
+            result = Result.merged([results[_task_name(benchmark, name, part)] for part in parts])
+            write_result(benchmark, result, job.out, name)
+    return {benchmark.label: read_result(job.out, benchmark.label, list(systems)) for benchmark in benchmarks}
 
 
-def averages(scores: dict[str, dict[str, Any]]) -> dict[str, float]:
-    """The mean over languages of each task's main measure, before and after."""
-    return {
-        f"{task}/{when}": fmean(values[measure] for values in by_language.values())
-        for task, measure in MEASURE.items()
-        for when, by_language in scores.get(task, {}).items()
-        if by_language
-    }
+def score_part(benchmark: Benchmark, system: System, part: str, out: Location, name: str) -> Result | None:
+    """The result of a part; if the part is the whole benchmark, its result is written instead.
 
-
-def encoder_scores(settings: EvaluationSettings, others: list[str], encoder: Place, corpus: Place) -> dict[str, Any]:
-    """Sentence retrieval, also layer by layer, and translation of words that are encoded alone."""
-    import torch
-
-    from babelray.encoder.layers import LayerReader, longest_input
-    from babelray.encoder.load import load_encoder, load_tokenizer, resolve_layer
-    from babelray.encoder.text_encoder import TextEncoder
-    from babelray.evaluation.bli import bli
-    from babelray.evaluation.retrieval import retrieval_accuracy
-    from babelray.text.corpus import read_vocabulary
-    from babelray.vectors.word_vectors import WordVectors
-
-    with encoder.local_input() as folder:
-        tokenizer, model = load_tokenizer(str(folder)), load_encoder(str(folder))
-    count = model.config.num_hidden_layers
-    layer = resolve_layer(settings.evaluate.layer, count)
-    longest, budget = longest_input(model, tokenizer), settings.evaluate.batch_tokens
-
-    def encode(texts: list[str], reader: LayerReader) -> dict[int, Any]:
-        """Vectors (N, D) at each of the reader's layers."""
-
-        def read(ids_BT: Any, mask_BT: Any) -> Any:
-            return torch.cat(list(reader(ids_BT, mask_BT).values()), -1)
-
-        vectors = TextEncoder(read, reader.device, tokenizer, longest, budget).sentences(texts)
-        return dict(zip(reader.layers, vectors.chunk(len(reader.layers), dim=1), strict=True))
-
-    def alone(code: str, words: list[str]) -> WordVectors:
-        counts = dict.fromkeys(words, 0) | dict(islice(read_vocabulary(corpus, code).items(), settings.evaluate.words))
-        return WordVectors(list(counts), encode(list(counts), one)[layer], list(counts.values()))
-
-    scores: dict[str, Any] = {"retrieval": {}, "layers": {}, "words": {}}
-    every = LayerReader(model, range(count + 1) if settings.evaluate.by_layer else [layer])
-    sentences = {code: _test_pairs(corpus, "parallel", code, settings.hub) for code in others}
-    aligned: dict[str, dict[str, Any]] = {settings.hub: {}}
-    for code, pairs in sentences.items():
-        if pairs:
-            source, target = (encode([pair[side] for pair in pairs], every) for side in (0, 1))
-            accuracy = {number: retrieval_accuracy(source[number], target[number]) for number in every.layers}
-            scores["retrieval"][code] = accuracy[layer] | {"sentences": len(pairs)}
-            if settings.evaluate.by_layer:
-                scores["layers"][code] = {str(number): values["mean"] for number, values in accuracy.items()}
-            aligned[code] = dict(zip((pair[1] for pair in pairs), source[layer], strict=True))
-            aligned[settings.hub] |= zip((pair[1] for pair in pairs), target[layer], strict=True)
-    scores["retrieval_matrix"] = between_all(aligned)
-    one = LayerReader(model, [layer])  # cuts off what is above
-    words = {code: _test_pairs(corpus, "dictionary", code, settings.hub) for code in others}
-    hub = alone(settings.hub, [target for pairs in words.values() for _, target in pairs])
-    for code, pairs in words.items():
-        if pairs:
-            scores["words"][code] = bli(alone(code, [source for source, _ in pairs]), hub, pairs)
-    scores["picture"] = _picture(words, settings.hub, lambda texts: encode(texts, one)[layer])
-    return scores
-
-
-def between_all(aligned: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str, float]]:
-    """How often a sentence of a language (rows) finds its translation in another (columns).
-
-    `aligned`: of each language the vectors of sentences, by what they translate; pairs of languages that share fewer
-    than `FEWEST` sentences are left out.
+    Results of parts are stored too: an interrupted run uses them again.
     """
-    import torch
-
-    from babelray.evaluation.retrieval import retrieval_accuracy
-
-    rows: dict[str, dict[str, float]] = {code: {} for code in aligned}
-    for first, second in combinations(aligned, 2):
-        shared = [key for key in aligned[first] if key in aligned[second]]
-        if len(shared) >= FEWEST:
-            a_ND, b_ND = (torch.stack([aligned[code][key] for key in shared]) for code in (first, second))
-            found = retrieval_accuracy(a_ND, b_ND)
-            rows[first][second], rows[second][first] = found["to_hub"], found["from_hub"]
-    return rows if any(rows.values()) else {}
+    if [part] == WHOLE:
+        score_benchmark(benchmark, system, out, name)
+        return None
+    file = out / WORK / "parts" / f"{_task_name(benchmark, name, part)}.json"
+    if not file.exists():
+        with ExitStack() as stack:
+            result = benchmark.score_part(_with_local_encoder(benchmark, system, stack), part)
+        file.write_json(dataclasses.asdict(result))
+    return Result(**file.read_json())
 
 
-def _picture(words: dict[str, list[tuple[str, str]]], hub: str, encode: Callable[[list[str]], Tensor]) -> list[Any]:
-    """Words of the hub and a few languages, encoded alone, in two dimensions; translations share their `concept`."""
-    from babelray.evaluation.picture import project
+def score_benchmark(benchmark: Benchmark, system: System, out: Location, name: str) -> Scores:
+    """The scores of a system on a benchmark, by language; the result of an interrupted run is used again."""
+    file = result_file(out, benchmark.label, name)
+    if not file.exists():
+        with ExitStack() as stack:
+            write_result(benchmark, benchmark.score(_with_local_encoder(benchmark, system, stack)), out, name)
+    return file.read_json()["scores"]
 
-    chosen = sorted((code for code, pairs in words.items() if pairs), key=lambda code: -len(words[code]))[
-        : PICTURED - 1
+
+def write_result(benchmark: Benchmark, result: Result, out: Location, name: str) -> None:
+    """Write predictions, then scores: a result that is there is complete."""
+    predictions_file(out, benchmark.label, name).write_json(result.predictions)
+    content = {"meta": benchmark.about(), "scores": result.scores, "figures": result.figures}
+    result_file(out, benchmark.label, name).write_json(content)
+
+
+def compare_systems(result: BenchmarkResults, out: Location) -> dict[str, float]:
+    """The p-values of the difference of two systems, by language; empty where examples have no scores."""
+    languages = list(next(iter(result.scores.values())))
+    predictions = [predictions_file(out, result.label, name).read_json() for name in result.scores]
+    first, second = (example_scores_of(own, languages) for own in predictions)
+    return p_values(first, second)
+
+
+def _task_name(benchmark: Benchmark, name: str, part: str) -> str:
+    return f"{benchmark.label}/{name}" + (f"/{part}" if part else "")
+
+
+def _with_local_encoder(benchmark: Benchmark, system: System, stack: ExitStack) -> System:
+    """The system with its encoder on this machine; of a mapped one, several folders are read where they lie."""
+    from babelray.models.mapped import is_mapped
+
+    if "encoder" not in benchmark.needs or is_mapped(system.encoder):
+        return system
+    folder = stack.enter_context(Location.parse(system.encoder).local_input())
+    return dataclasses.replace(system, encoder=str(folder))
+
+
+def _by_language(results: Mapping[str, BenchmarkResults], names: Mapping[str, str]) -> Table:
+    """A row for each language, with the main metric of each benchmark before and after; then their means."""
+    codes = dict.fromkeys(code for result in results.values() for code in result.scores["after"])
+    columns = [Column(""), Column("language")]
+    columns += [Column(label, result.format()) for label, result in results.items()]
+    rows: list[list[Cell]] = [
+        [code, names.get(code, ""), *(_before_after(result, [code]) for result in results.values())] for code in codes
     ]
-    translations = {code: {target: source for source, target in words[code]} for code in chosen}
-    concepts = [word for word in next(iter(translations.values()), {}) if all(word in t for t in translations.values())]
-    concepts = concepts[:CONCEPTS]
-    if len(concepts) < 3:
-        return []
-    texts = {hub: concepts} | {code: [translations[code][word] for word in concepts] for code in chosen}
-    places = project({code: encode(some) for code, some in texts.items()})
-    return [
-        {"language": code, "concept": number, "word": word, "x": round(x, 4), "y": round(y, 4)}
-        for code, some in texts.items()
-        for number, (word, (x, y)) in enumerate(zip(some, places[code].tolist(), strict=True))
-    ]
+    rows.append(["", "mean", *(_before_after(result, list(codes)) for result in results.values())])
+    notes = [f"{label}: {result.title}" for label, result in results.items()]
+    return Table("before → after", columns, rows, mean=True, notes=notes)
 
 
-def _perplexity(settings: EvaluationSettings, others: list[str], encoder: Place, corpus: Place) -> dict[str, Any]:
-    """The encoder as a language model, on held-out sentences of every language."""
-    import torch
-
-    from babelray.encoder.layers import longest_input
-    from babelray.encoder.load import load_masked_lm, load_tokenizer
-    from babelray.evaluation.perplexity import mlm_loss, pseudo_perplexity
-
-    most = settings.evaluate.perplexity
-    pairs = {code: _test_pairs(corpus, "parallel", code, settings.hub) for code in others}
-    texts = {settings.hub: list(dict.fromkeys(target for some in pairs.values() for _, target in some))}
-    texts |= {code: [source for source, _ in some] for code, some in pairs.items()}
-    texts = {code: some[:: max(1, len(some) // most)][:most] for code, some in texts.items() if some}
-    with encoder.local_input() as folder:
-        tokenizer, model = load_tokenizer(str(folder)), load_masked_lm(str(folder)).eval()
-    device = torch.device("cpu")
-    longest, budget = longest_input(model, tokenizer), settings.evaluate.batch_tokens
-    return {
-        "perplexity": {
-            code: pseudo_perplexity(model, device, tokenizer, some, longest, budget)
-            | {"mlm": mlm_loss(model, device, tokenizer, some, longest, budget), "sentences": len(some)}
-            for code, some in texts.items()
-        }
-    }
+def _before_after(result: BenchmarkResults, codes: Sequence[str]) -> Cell:
+    """The main metric, the mean over those of the languages that have it before and after."""
+    before, after = (result.scores[name] for name in ("before", "after"))
+    metric, both = result.main_metric, [code for code in codes if code in before and code in after]
+    return (fmean(before[c][metric] for c in both), fmean(after[c][metric] for c in both)) if both else None
 
 
-def _vector_scores(settings: EvaluationSettings, others: list[str], vectors: Place, corpus: Place) -> dict[str, Any]:
-    """Translation of words, and similarity of words, by their static vectors."""
-    from babelray.evaluation.bli import bli
-    from babelray.evaluation.word_similarity import read_ratings, word_similarity
-    from babelray.vectors.word_vectors import WordVectors
-
-    def load(code: str) -> WordVectors:
-        return WordVectors.load(vectors / "vectors" / code)
-
-    hub = load(settings.hub)
-    pairs = {code: _test_pairs(corpus, "dictionary", code, settings.hub) for code in others}
-    scores: dict[str, Any] = {"bli": {c: bli(load(c), hub, pairs[c]) for c in others if pairs[c]}, "similarity": {}}
-    for number, source in enumerate(settings.evaluate.word_similarity, start=1):
-        for (first, second), place in source.files(settings.languages).items():
-            name = first if first == second else f"{first}-{second}"
-            name = f"{name} ({number})" if name in scores["similarity"] else name
-            ratings = read_ratings(place)
-            scores["similarity"][name] = word_similarity(load(first), load(second), ratings, source.missing)
-    return scores
-
-
-def _matrix_row(settings: EvaluationSettings, code: str, vectors: Place, corpus: Place) -> dict[str, float]:
-    """P@1 from one language to every other."""
-    from babelray.evaluation.bli import bli, gold
-    from babelray.vectors.word_vectors import WordVectors
-
-    source = WordVectors.load(vectors / "vectors" / code)
-    tests = {
-        other: _test_pairs(corpus, "dictionary", other, settings.hub)
-        for other in settings.languages
-        if other != settings.hub
-    }
-    row = {}
-    for other in settings.languages:
-        pairs = gold(tests, code, other, settings.hub)
-        if other != code and pairs:
-            row[other] = bli(source, WordVectors.load(vectors / "vectors" / other), pairs)["p1"]
-    return row
-
-
-def _test_pairs(corpus: Place, kind: str, code: str, hub: str) -> list[tuple[str, str]]:
-    from babelray.lexicon.pairs import read_pairs
-
-    return [(pair.source, pair.target) for pair in read_pairs(corpus / kind / f"{code}-{hub}", "test")]
+def _means(results: Mapping[str, BenchmarkResults]) -> Table:
+    """A row for each benchmark: its main metric, the mean over languages."""
+    columns = [Column(title) for title in ("benchmark", "metric", "languages", "before", "after", "p")]
+    rows = []
+    for label, result in results.items():
+        means = (result.mean(name) for name in ("before", "after"))
+        cells = ["–" if mean is None else format_score(mean, result.format()) for mean in means]
+        count = f"{len(result.scores['after'])}"
+        rows.append([label, result.metric_title(), count, *cells, format_p(result.p.get(""))])
+    return Table("Benchmarks, mean over languages", columns, rows)

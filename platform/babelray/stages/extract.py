@@ -1,8 +1,10 @@
 """The extract stage: static vectors of every language, from one layer of the encoder.
 
-A group of workers is started once and takes the languages in waves, as many at a time as there are workers. The
-blocks of a wave's languages are dealt out to all workers, and each is written when it is done; then each
-worker makes the vectors of one language from its blocks. What is written is not done again after an interruption.
+The artifact holds `vectors/<language>/` (safetensors and a vocabulary), `layer-N/<language>/` and `statistics.json`.
+
+A group of workers is started once and processes the languages in waves, as many at a time as there are workers. The
+blocks of a wave's languages are distributed over all workers, and each is written when it is encoded; then each worker
+computes the vectors of one language from its blocks. What has been written is not computed again after an interruption.
 """
 
 from __future__ import annotations
@@ -10,36 +12,48 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from babelray.ahead import ahead
+from babelray.cluster.prefetch import prefetch
+from babelray.cluster.tasks import Task, run_tasks
 from babelray.config import Config
 from babelray.errors import BabelrayError, DataError
-from babelray.extraction.config import ExtractConfig
-from babelray.stages.stage import Job, Stage
-from babelray.storage import Place
-from babelray.tasks import Task, run_tasks
-from babelray.text.corpus import Block, blocks, read_block, read_vocabulary
+from babelray.extraction.method import AnyExtractionMethod
+from babelray.pipeline.stage import STAGES, Job, Stage
+from babelray.pipeline.summary import Column, Summary, Table
+from babelray.storage import Location
+from babelray.text.corpus import Block, list_blocks, read_vocabulary
 
 if TYPE_CHECKING:
     from babelray.extraction.language import LanguageExtraction
-    from babelray.extraction.occurrences import Batch
-    from babelray.recipe import Recipe
+    from babelray.extraction.method import EncoderMethod, PreparedBlock
+    from babelray.recipe.recipe import Recipe
+    from babelray.storage.artifact import Artifact
     from babelray.training.launch import Worker
-    from babelray.training.reading import OpenEncoder
+    from babelray.training.sharded_encoder import OpenEncoder
+
+Statistics = Mapping[str, Mapping[str, Any]]
+"""Counts by language and name."""
+REMARKS = {
+    "split sentences": "sentences were longer than the encoder allows, and split",
+    "words cut in two": "occurrences of words were left out, since a split went through them",
+    "words without known subwords": "occurrences of words were left out, since the tokenizer does not know them",
+}
+"""Counts that the user is notified of."""
 
 
 class Settings(Config):
     languages: list[str]
     seed: int
-    extract: ExtractConfig
+    extract: AnyExtractionMethod
 
 
+@STAGES.register
 class ExtractStage(Stage[Settings]):
-    """Leaves `vectors/<language>/` (safetensors and a vocabulary), `layer-N/<language>/` and `statistics.json`."""
+    """Extract static word vectors of every language from the encoder."""
 
     name = "extract"
     needs = ("corpus", "encoder")
@@ -47,129 +61,150 @@ class ExtractStage(Stage[Settings]):
     def settings(self, recipe: Recipe) -> Settings:
         return Settings(languages=recipe.languages, seed=recipe.seed, extract=recipe.extract)
 
-    def sources(self, settings: Settings) -> list[Place]:
-        return [given_file(settings, code) for code in settings.languages] if settings.extract.path else []
+    def sources(self, settings: Settings) -> list[Location]:
+        return settings.extract.sources(settings.languages)
 
     def run(self, job: Job[Settings]) -> dict[str, Any]:
-        from babelray.training.launch import run_workers
-
-        config, work = job.settings.extract, job.out / "work"
-        plan = Plan(job.settings, job.source("encoder") / "encoder", job.source("corpus"), job.out)
-        if config.method == "given":
-            run_tasks([Task(c, take_given, (plan, c)) for c in job.settings.languages], job.progress, "languages")
+        context = ExtractionContext(job.settings, job.source("encoder") / "encoder", job.source("corpus"), job.out)
+        if "encoder" in job.settings.extract.needs:
+            _run_workers(context, job)
         else:
-            run_workers(partial(extract, plan), config.workers, work, 3, job.progress, job.track, job.say)
-        statistics = {code: plan.notes(code).read_json() for code in job.settings.languages}
+            tasks = [Task(code, read_vectors, (context, code)) for code in job.settings.languages]
+            run_tasks(tasks, job.progress, "languages")
+        statistics = {code: context.statistics(code).read_json() for code in job.settings.languages}
         (job.out / "statistics.json").write_json(statistics)
         for remark in remarks(statistics):
-            job.say(remark)
+            job.notify(remark)
         for code, counts in statistics.items():
             job.track({f"vectors/{code}": counts["vectors"], f"words/{code}": counts["words"]}, 0)
         return {"languages": len(statistics), "vectors": sum(counts["vectors"] for counts in statistics.values())}
 
-
-def given_file(settings: Settings, code: str) -> Place:
-    return Place.parse((settings.extract.path or "").replace("{lang}", code))
-
-
-def take_given(plan: Plan, code: str) -> None:
-    """The vectors of a language's file."""
-    from babelray.vectors.formats import read_vectors
-
-    if not plan.notes(code).exists():
-        vectors = read_vectors(given_file(plan.settings, code), plan.settings.extract.limit)
-        vectors.save(plan.vectors(code))
-        plan.notes(code).write_json({"vectors": len(vectors), "words": len(vectors)})
+    def summary(self, artifact: Artifact, settings: Settings) -> Summary:
+        statistics = (artifact.location / "statistics.json").read_json()
+        columns = [Column("language"), Column("words read", ",.0f"), Column("vectors", ",.0f")]
+        rows = [(code, counts["words"], counts["vectors"]) for code, counts in statistics.items()]
+        return Summary([Table("Static vectors", columns, rows, notes=remarks(statistics))])
 
 
-def remarks(statistics: dict[str, dict[str, Any]]) -> list[str]:
-    """What a user should know about what was left out."""
-    told = {
-        "split sentences": "sentences were longer than the encoder allows, and split",
-        "words cut in two": "occurrences of words were left out, since a split went through them",
-        "words without known subwords": "occurrences of words were left out, since the tokenizer does not know them",
-    }
-    totals = Counter({name: sum(counts.get(name, 0) for counts in statistics.values()) for name in told})
-    return [f"{totals[name]:,} {text}" for name, text in told.items() if totals[name]]
+def _run_workers(context: ExtractionContext, job: Job[Settings]) -> None:
+    from babelray.training.launch import WorkerRun, run_workers
+
+    work, workers = job.out / "work", context.method.workers
+    run_workers(partial(extract, context), WorkerRun(workers, work, job.progress, job.track, job.notify))
+
+
+def remarks(statistics: Statistics) -> list[str]:
+    """What was left out, in sentences for the user."""
+    totals = {name: sum(counts.get(name, 0) for counts in statistics.values()) for name in REMARKS}
+    return [f"{totals[name]:,} {text}" for name, text in REMARKS.items() if totals[name]]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What every worker needs to know."""
+class ExtractionContext:
+    """The settings and folders that every worker uses."""
 
     settings: Settings
-    encoder: Place
-    corpus: Place
-    out: Place
+    encoder: Location
+    corpus: Location
+    out: Location
 
-    def block(self, code: str, number: int) -> Place:
+    @property
+    def method(self) -> EncoderMethod:
+        """The method, if it needs an encoder."""
+        return cast("EncoderMethod", self.settings.extract)
+
+    def block(self, code: str, number: int) -> Location:
         return self.out / "work" / "blocks" / code / f"{number:06}.safetensors"
 
-    def notes(self, code: str) -> Place:
-        """What was counted in a language; written last, it marks the language done."""
-        return self.out / "work" / "notes" / f"{code}.json"
+    def statistics(self, code: str) -> Location:
+        """What was counted in a language; written last, it marks the language complete."""
+        return self.out / "work" / "statistics" / f"{code}.json"
 
-    def vectors(self, code: str, layer: int | None = None) -> Place:
+    def vectors(self, code: str, layer: int | None = None) -> Location:
         return self.out / ("vectors" if layer is None else f"layer-{layer}") / code
 
     def language(self, code: str, encoder: OpenEncoder) -> LanguageExtraction:
         from babelray.extraction.language import LanguageExtraction
 
-        settings = self.settings
         return LanguageExtraction(
-            settings.extract, encoder.reader, encoder.tokenizer, self.words(code), encoder.layer, settings.seed
+            self.method, encoder.reader, encoder.tokenizer, self.words(code), encoder.layer, self.settings.seed
         )
 
     def words(self, code: str) -> dict[str, int]:
-        """The words that are to have a vector, with their counts."""
-        least = self.settings.extract.min_count
+        """The words that get a vector, with their counts."""
+        least = self.method.min_count
         words = {word: count for word, count in read_vocabulary(self.corpus, code).items() if count >= least}
         if not words:
             raise DataError(f"{code}: no word occurs {least} times", "Lower extract.min_count.")
         return words
 
     def blocks(self, code: str) -> list[Block]:
-        """Blocks of the text; or of the vocabulary, if words are encoded alone."""
-        config = self.settings.extract
-        if config.method != "isolated":
-            return blocks(self.corpus, code, config.block_sentences)
+        """Blocks of the text; or of the vocabulary, if the method needs no text."""
+        size = self.method.block_sentences
+        if "text" in self.method.needs:
+            return list_blocks(self.corpus, code, size)
         words = len(self.words(code))
-        starts = range(0, words, config.block_sentences)
-        return [Block(self.corpus, 0, start, min(config.block_sentences, words - start)) for start in starts]
+        return [Block(self.corpus, 0, start, min(size, words - start)) for start in range(0, words, size)]
 
 
-def extract(plan: Plan, worker: Worker) -> None:
-    """What each worker does."""
-    from babelray.training.reading import open_encoder
+def read_vectors(context: ExtractionContext, code: str) -> None:
+    """Write the vectors of a language for a method that needs no encoder."""
+    if not context.statistics(code).exists():
+        vectors = context.settings.extract.read(code)
+        vectors.save(context.vectors(code))
+        context.statistics(code).write_json({"vectors": len(vectors), "words": len(vectors)})
 
-    config = plan.settings.extract
-    with plan.encoder.local_input() as folder:
-        encoder = open_encoder(str(folder), config.layer, config.also_layers, config.zero_stage, config.precision)
-    found = {code: plan.blocks(code) for code in plan.settings.languages}
-    waves = in_waves({code: sum(block.count for block in own) for code, own in found.items()}, worker.count)
-    mine = [[(c, n) for c in wave for n in range(len(found[c]))][worker.rank :: worker.count] for wave in waves]
-    total = sum(found[code][number].count for units in mine for code, number in units)
-    share = Share(worker, total, "words" if config.method == "isolated" else "sentences")
-    for wave, units in zip(waves, mine, strict=True):
-        languages = {code: plan.language(code, encoder) for code in wave if not plan.notes(code).exists()}
-        missing = [(c, n) for c, n in units if c in languages and not plan.block(c, n).exists()]
-        share.add(sum(found[code][number].count for code, number in set(units) - set(missing)))
-        prepared = (prepare(plan, languages[code], found[code][number]) for code, number in missing)
-        for (code, number), (batches, counts) in zip(missing, ahead(prepared), strict=True):
-            share.note = f"{code} {number + 1}/{len(found[code])}"
-            block = found[code][number]
-            write_block(plan, languages[code], code, number, block, batches, counts, share.show)
-            share.add(block.count)
+
+def extract(context: ExtractionContext, worker: Worker) -> None:
+    """What each worker runs."""
+    from babelray.training.sharded_encoder import open_encoder
+
+    method = context.method
+    with context.encoder.local_input() as folder:
+        encoder = open_encoder(str(folder), method.layer, method.also_layers, method.zero_stage, method.precision)
+    language_blocks = {code: context.blocks(code) for code in context.settings.languages}
+    sizes = {code: sum(block.count for block in own) for code, own in language_blocks.items()}
+    waves = [Wave.assign(codes, language_blocks, worker) for codes in in_waves(sizes, worker.count)]
+    unit = "sentences" if "text" in method.needs else "words"
+    progress = WorkerProgress(worker, sum(wave.size for wave in waves), unit)
+    for wave in waves:
+        languages = {code: context.language(code, encoder) for code in wave.codes if not _is_complete(context, code)}
+        encode_blocks(context, languages, wave, progress)
         encoder.wait_for_all()
-        for code in wave[worker.rank :: worker.count]:
+        for code in wave.codes[worker.rank :: worker.count]:
             if code in languages:
-                share.note = f"{code}: vectors"
-                write_vectors(plan, languages[code], code, len(found[code]), share.show)
+                progress.note = f"{code}: vectors"
+                write_vectors(context, languages[code], code, len(language_blocks[code]), progress.show)
+
+
+def _is_complete(context: ExtractionContext, code: str) -> bool:
+    return context.statistics(code).exists()
 
 
 @dataclass
-class Share:
-    """How much of one worker's share of the work is done."""
+class Wave:
+    """Languages that are processed at the same time, and the blocks of them that one worker encodes."""
+
+    codes: list[str]
+    blocks: Mapping[str, Sequence[Block]]
+    assigned: list[tuple[str, int]]
+    """Languages and numbers of the worker's blocks."""
+
+    @classmethod
+    def assign(cls, codes: list[str], blocks: Mapping[str, Sequence[Block]], worker: Worker) -> Wave:
+        """The part of one worker: every block in turn goes to the next worker."""
+        units = [(code, number) for code in codes for number in range(len(blocks[code]))]
+        return cls(codes, blocks, units[worker.rank :: worker.count])
+
+    @property
+    def size(self) -> int:
+        """The sentences, or words, that the worker encodes."""
+        return sum(self.blocks[code][number].count for code, number in self.assigned)
+
+
+@dataclass
+class WorkerProgress:
+    """The progress of one worker's part of the work."""
 
     worker: Worker
     total: int
@@ -185,7 +220,7 @@ class Share:
         self.worker.progress(min(self.done + more, self.total), self.total, self.unit, self.note)
 
 
-def in_waves(sizes: dict[str, int], workers: int) -> list[list[str]]:
+def in_waves(sizes: Mapping[str, int], workers: int) -> list[list[str]]:
     """Languages of similar size together, the largest first.
 
     >>> in_waves({"de": 5, "en": 9, "sw": 1}, 2)
@@ -195,61 +230,53 @@ def in_waves(sizes: dict[str, int], workers: int) -> list[list[str]]:
     return [order[start : start + workers] for start in range(0, len(order), workers)]
 
 
-def prepare(plan: Plan, language: LanguageExtraction, block: Block) -> tuple[list[Batch], Counter[str]]:
-    """What can be done for a block of sentences while the encoder is busy with another."""
-    from babelray.extraction.language import sentences_of
-
-    counts: Counter[str] = Counter()
-    config = plan.settings.extract
-    if config.method == "isolated":
-        return [], counts
-    paragraphs = config.method == "x2static" and config.x2static.context == "paragraph"
-    return language.prepare(sentences_of(read_block(block), paragraphs), counts), counts
+def encode_blocks(
+    context: ExtractionContext, languages: Mapping[str, LanguageExtraction], wave: Wave, progress: WorkerProgress
+) -> None:
+    """Encode and write the worker's blocks of a wave, but for those that exist; the next is prepared meanwhile."""
+    missing = [(c, n) for c, n in wave.assigned if c in languages and not context.block(c, n).exists()]
+    progress.add(sum(wave.blocks[code][number].count for code, number in set(wave.assigned) - set(missing)))
+    prepared = (languages[code].prepare(number, wave.blocks[code][number]) for code, number in missing)
+    for (code, number), block in zip(missing, prefetch(prepared), strict=True):
+        progress.note = f"{code} {number + 1}/{len(wave.blocks[code])}"
+        write_block(context.block(code, number), languages[code], block, progress.show)
+        progress.add(block.count)
 
 
 def write_block(
-    plan: Plan,
-    language: LanguageExtraction,
-    code: str,
-    number: int,
-    block: Block,
-    batches: list[Batch],
-    counts: Counter[str],
-    advance: Callable[[int], None],
+    location: Location, language: LanguageExtraction, block: PreparedBlock, on_progress: Callable[[int], None]
 ) -> None:
-    """What the method takes from a block, with what was counted on the way."""
+    """Write what the method keeps of a block, with what was counted on the way."""
     from safetensors.torch import save_file
 
-    if plan.settings.extract.method == "isolated":
-        tensors = language.alone(block.start, block.count, counts)
-    else:
-        tensors = language.block(number, batches, advance)
-    with plan.block(code, number).writing() as path:
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, {"counts": json.dumps(counts)})
+    tensors = language.encode(block, on_progress)
+    metadata = {"counts": json.dumps(block.counts)}
+    with location.writing() as path:
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, metadata)
 
 
 def write_vectors(
-    plan: Plan, language: LanguageExtraction, code: str, count: int, advance: Callable[[int], None]
+    context: ExtractionContext, language: LanguageExtraction, code: str, count: int, on_progress: Callable[[int], None]
 ) -> None:
-    """The vectors of a language from its blocks, which are then deleted."""
+    """Write the vectors of a language from its blocks, which are then deleted."""
     from safetensors import safe_open
     from safetensors.torch import load_file
 
     statistics: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:  # on S3 each is fetched once, however often it is read
-        paths = [stack.enter_context(plan.block(code, number).local_input()) for number in range(count)]
+        paths = [stack.enter_context(context.block(code, number).local_input()) for number in range(count)]
         for path in paths:
             with safe_open(path, "pt") as file:
                 statistics.update(json.loads(file.metadata()["counts"]))
         try:
             for layer in language.reader.layers:
-                vectors = language.combine(lambda: map(load_file, paths), layer, lambda occurrences: advance(0))
+                vectors = language.combine(lambda: map(load_file, paths), layer, lambda occurrences: on_progress(0))
                 if layer == language.layer:
-                    vectors.save(plan.vectors(code))
+                    vectors.save(context.vectors(code))
                     statistics["vectors"] = len(vectors)
-                if plan.settings.extract.also_layers:
-                    vectors.save(plan.vectors(code, layer))
+                if context.method.also_layers:
+                    vectors.save(context.vectors(code, layer))
         except BabelrayError as error:
             raise type(error)(f"{code}: {error.problem}", error.remedy) from error
-    plan.notes(code).write_json(statistics)
-    (plan.out / "work" / "blocks" / code).delete()
+    context.statistics(code).write_json(statistics)
+    (context.out / "work" / "blocks" / code).delete()

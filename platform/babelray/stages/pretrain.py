@@ -1,4 +1,4 @@
-"""The pretrain stage: the encoder goes on training, with alignment objectives in the mixture."""
+"""The pretrain stage: continued pre-training of the encoder, with alignment objectives in the mixture."""
 
 from __future__ import annotations
 
@@ -7,94 +7,137 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from babelray.cluster.tasks import Task, run_tasks
 from babelray.config import Config, operational
 from babelray.errors import RecipeError, StorageError
-from babelray.lexicon.word_alignment import links_file
-from babelray.objectives.contrastive import ContrastiveConfig
-from babelray.objectives.word_l2 import WordL2Config
-from babelray.stages.stage import Job, Stage
-from babelray.storage import Place
-from babelray.tasks import Task, run_tasks
+from babelray.pipeline.stage import STAGES, Job, LanguageSettings, Stage
+from babelray.pipeline.summary import Column, Summary, Table
+from babelray.storage import Location
 from babelray.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from ray.train import Checkpoint
     from transformers import PreTrainedModel
 
-    from babelray.recipe import Recipe
+    from babelray.recipe.recipe import Recipe
+    from babelray.storage.artifact import Artifact
     from babelray.training.launch import Worker
-    from babelray.training.materials import ArtifactMaterials
+    from babelray.training.training_data import ArtifactTrainingData
 
 
-class Settings(Config):
+class Settings(LanguageSettings):
     name: str = operational("encoder")
-    languages: list[str]
-    hub: str
-    seed: int
     training: TrainingConfig
 
 
+@STAGES.register
 class PretrainStage(Stage[Settings]):
-    """Leaves `encoder/`, a folder that `AutoModel` and `SentenceTransformer` load, and `curves.json`."""
+    """Train the encoder further, with objectives that bring its languages together.
+
+    Writes `encoder/`, a folder that `AutoModel` and `SentenceTransformer` load, and `curves.json`, the losses by step.
+    """
 
     name = "pretrain"
     needs = ("corpus", "encoder", "align")
+    trains_encoder = True
+
+    def wanted(self, recipe: Recipe) -> bool:
+        return recipe.pretrain is not None
 
     def settings(self, recipe: Recipe) -> Settings:
         if recipe.pretrain is None:
-            raise RecipeError("the recipe does not say how to train", "Give it a key `pretrain`.")
+            raise RecipeError("the recipe has no training", "Give it a key `pretrain`.")
+        check_corpus(recipe.pretrain, recipe.corpus)
         seed = recipe.seed if recipe.pretrain.seed is None else recipe.pretrain.seed
         return Settings(
             name=recipe.name, languages=recipe.languages, hub=recipe.hub, seed=seed, training=recipe.pretrain
         )
 
-    def sources(self, settings: Settings) -> list[Place]:
-        return training_files(settings)
+    def sources(self, settings: Settings) -> list[Location]:
+        return objective_sources(settings)
 
     def run(self, job: Job[Settings]) -> dict[str, Any]:
         return train_encoder(job, job.settings, job.source("encoder") / "encoder", job.source("align"))
 
+    def summary(self, artifact: Artifact, settings: Settings) -> Summary:
+        return training_summary(artifact)
 
-def training_files(settings: Settings) -> list[Place]:
+
+def training_summary(artifact: Artifact) -> Summary:
+    """The last losses, the scores on held-out data if there are any, and the folder of the encoder."""
+    metrics = artifact.metrics
+    names = [name for name in metrics if name.startswith(("loss/", "validation/"))]
+    rows = [(name.replace("/", " "), metrics[name]) for name in names]
+    table = Table(f"training, step {metrics['step']:,}", [Column("metric"), Column("value", ".4f")], rows)
+    return Summary([table], {"encoder, for AutoModel and SentenceTransformer": "encoder"})
+
+
+def check_corpus(training: TrainingConfig, corpus: Config) -> None:
+    """Raise an error if an objective needs data that the recipe does not give."""
+    for objective in training.objectives:
+        for need in objective.required_data():
+            if not getattr(corpus, need, True):  # those that are no keys of `corpus` come from stages
+                remedy = f"Give it in the recipe under `corpus.{need}`."
+                raise RecipeError(f"the objective {objective.label} needs data: {need}", remedy)
+
+
+def objective_sources(settings: Settings) -> list[Location]:
     """The files that objectives read themselves."""
-    found: list[Place] = []
-    for objective in settings.training.objectives:
-        if isinstance(objective, WordL2Config) and objective.alignments:
-            others = [code for code in settings.languages if code != settings.hub]
-            found += [links_file(objective.alignments, code, settings.hub) for code in others]
-        if isinstance(objective, ContrastiveConfig):
-            found += objective.synonym_files(settings.languages).values()
-    return found
+    objectives = settings.training.objectives
+    return [file for objective in objectives for file in objective.sources(settings.languages, settings.hub)]
 
 
-def train_encoder(job: Job[Any], settings: Settings, encoder: Place, aligned: Place | None) -> dict[str, Any]:
-    """Train an encoder on the cluster and leave it, with its loss curves, in the job's folder."""
-    from babelray.training.launch import run_workers
+def train_encoder(job: Job[Any], settings: Settings, encoder: Location, aligned: Location | None) -> dict[str, Any]:
+    """Train an encoder on the cluster; write it, with its loss curves, into the job's folder."""
+    context = TrainingContext(
+        settings, encoder, job.source("corpus"), aligned, segmenters_of(job), job.out / "alignments"
+    )
+    _align_words(context, job)
+    curves = Curves(job.out / "curves.json")
+    checkpoints = _train_on_workers(context, job, curves)
+    checkpoint, metrics = _best_checkpoint(checkpoints, curves)
+    run_tasks([Task("export", _export, (context, checkpoint, job.out / "encoder", metrics))], job.progress, "encoder")
+    curves.save()
+    return metrics
+
+
+def _align_words(context: TrainingContext, job: Job[Any]) -> None:
+    """Learn the word alignments of the parallel text, if an objective needs them."""
+    settings = context.settings
+    if any("alignments" in objective.required_data() for objective in settings.training.objectives):
+        run_tasks([Task(code, _link_words, (context, code)) for code in settings.others], job.progress, "languages")
+
+
+def _train_on_workers(
+    context: TrainingContext, job: Job[Any], curves: Curves
+) -> list[tuple[Checkpoint, dict[str, Any]]]:
+    """Train on Ray Train's workers; return the checkpoints that are kept, with their metrics."""
+    from babelray.training.launch import WorkerRun, run_workers
     from babelray.training.validation import SCORE
 
-    training = settings.training
-    setting = Setting(settings, encoder, job.source("corpus"), aligned, segmenters_of(job), job.out / "alignments")
-    if any(isinstance(objective, WordL2Config) and not objective.alignments for objective in training.objectives):
-        others = [code for code in settings.languages if code != settings.hub]
-        run_tasks([Task(code, _link_words, (setting, code)) for code in others], job.progress, "languages")
-
-    curves = Curves(job.out / "curves.json")
+    training = context.settings.training
 
     def track(values: Any, step: int) -> None:
         curves.add(step, values)
         job.track(values, step)
 
-    work = job.out / "work"
-    keep = {"num_to_keep": training.keep} | ({"checkpoint_score_attribute": SCORE} if training.validation else {})
-    checkpoints = run_workers(
-        partial(_train, setting), training.workers, work, training.max_failures, job.progress, track, job.say, keep
-    )
-    checkpoint, reached = max(checkpoints, key=lambda found: (found[1].get(SCORE, float("-inf")), found[1]["step"]))
+    keep: dict[str, Any] = {"num_to_keep": training.keep_checkpoints}
+    if training.validation:
+        keep["checkpoint_score_attribute"] = SCORE
+    run = WorkerRun(training.workers, job.out / "work", job.progress, track, job.notify, training.max_failures, keep)
+    return run_workers(partial(_train, context), run)
+
+
+def _best_checkpoint(
+    checkpoints: list[tuple[Checkpoint, dict[str, Any]]], curves: Curves
+) -> tuple[Checkpoint, dict[str, Any]]:
+    """The checkpoint with the best score, or without scores the last, and the metrics of the training."""
+    from babelray.training.validation import SCORE
+
+    checkpoint, best = max(checkpoints, key=lambda entry: (entry[1].get(SCORE, float("-inf")), entry[1]["step"]))
     last = max(metrics["step"] for _, metrics in checkpoints)
-    figures = {"steps": last, "step": reached["step"], **curves.last(), **curves.at(reached["step"], "validation/")}
-    run_tasks([Task("export", _export, (setting, checkpoint, job.out / "encoder", figures))], job.progress, "encoder")
-    curves.save()
-    return figures
+    metrics = {"steps": last, "step": best["step"], **curves.last(), **curves.at(best["step"], "validation/")}
+    return checkpoint, metrics
 
 
 def segmenters_of(job: Job[Any]) -> dict[str, str]:
@@ -102,96 +145,99 @@ def segmenters_of(job: Job[Any]) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What every worker needs to know."""
+class TrainingContext:
+    """The settings and the inputs of a training, for its workers and tasks."""
 
     settings: Settings
-    encoder: Place
-    corpus: Place
-    aligned: Place | None
+    encoder: Location
+    corpus: Location
+    aligned: Location | None
     segmenters: dict[str, str]
-    alignments: Place
+    alignments: Location
 
-    def materials(self, folder: str) -> ArtifactMaterials:
-        from babelray.training.materials import ArtifactMaterials
+    def training_data(self, folder: str) -> ArtifactTrainingData:
+        from babelray.training.training_data import ArtifactTrainingData
 
         s = self.settings
         held_out = s.training.validation.held_out if s.training.validation else 0.0
-        return ArtifactMaterials(
+        return ArtifactTrainingData(
             folder, self.corpus, self.aligned, s.languages, s.hub, s.seed, self.segmenters, held_out, self.alignments
         )
 
 
-def _train(setting: Setting, worker: Worker) -> None:
-    """What each worker does."""
+def _train(context: TrainingContext, worker: Worker) -> None:
+    """The training of one worker."""
     from babelray.training.loop import train
 
-    with setting.encoder.local_input() as folder:
-        train(setting.settings.training, worker, setting.materials(str(folder)))
+    with context.encoder.local_input() as folder:
+        train(context.settings.training, worker, context.training_data(str(folder)))
 
 
-def _link_words(setting: Setting, code: str) -> None:
-    """Learn which words translate which in a language's parallel text."""
-    from babelray.lexicon.word_alignment import align_words, write_links
+def _link_words(context: TrainingContext, code: str) -> None:
+    """Learn the word alignments of a language's parallel text."""
+    from babelray.lexicon.statistical_alignment import align_words, write_links
 
-    hub = setting.settings.hub
-    place = setting.alignments / f"{code}-{hub}.tsv"
-    if place.exists():
+    hub = context.settings.hub
+    location = context.alignments / f"{code}-{hub}.tsv"
+    if location.exists():
         return
-    materials = setting.materials(str(setting.encoder))
-    sources, targets = materials.parallel(code)
+    training_data = context.training_data(str(context.encoder))
+    sources, targets = training_data.parallel(code)
     links = align_words(
-        [materials.words_of(code, text) for text in sources], [materials.words_of(hub, text) for text in targets]
+        [training_data.words_of(code, text) for text in sources],
+        [training_data.words_of(hub, text) for text in targets],
     )
-    write_links(place, list(zip(sources, targets, links, strict=True)))
+    write_links(location, list(zip(sources, targets, links, strict=True)))
 
 
-def _export(setting: Setting, checkpoint: Checkpoint, out: Place, figures: dict[str, Any]) -> None:
-    """The encoder of a checkpoint, as others load it."""
+def _export(context: TrainingContext, checkpoint: Checkpoint, out: Location, metrics: dict[str, Any]) -> None:
+    """Save the encoder of a checkpoint as a model folder."""
     from babelray.encoder.load import load_masked_lm
-    from babelray.training.checkpoint import Checkpoint as Saved
+    from babelray.training.checkpoint import Checkpoint as Weights
 
-    with setting.encoder.local_input() as start, checkpoint.as_directory() as folder:
+    with context.encoder.local_input() as start, checkpoint.as_directory() as folder:
         model = load_masked_lm(str(start))
-        Saved(folder).load_weights(model)
-    save_trained(setting, model, out, figures)
+        Weights(folder).load_weights(model)
+    save_trained(context, model, out, metrics)
 
 
-def save_trained(setting: Setting, model: PreTrainedModel, out: Place, figures: dict[str, Any]) -> None:
-    """A trained encoder with its tokenizer and its model card, as others load it."""
+def save_trained(context: TrainingContext, model: PreTrainedModel, out: Location, metrics: dict[str, Any]) -> None:
+    """Save a trained encoder with its tokenizer and its model card. A folder with a config is complete."""
     from babelray.encoder.load import load_tokenizer, save_encoder
-    from babelray.training.card import model_card, sentence_transformer
+    from babelray.training.model_card import model_card, sentence_transformer
 
-    s = setting.settings
-    with setting.encoder.local_input() as start, out.local_output() as target:
+    s, unfinished = context.settings, out.parent / f"{out.name}.unfinished"
+    with context.encoder.local_input() as start, unfinished.local_output() as target:
         tokenizer = load_tokenizer(str(start))
         save_encoder(model, target, s.training.weights)
         tokenizer.save_pretrained(target)
         sentence_transformer(target, model.config.hidden_size, min(tokenizer.model_max_length, 512))
-        card = model_card(s.name, s.languages, s.hub, s.training, figures, model)
+        card = model_card(s.name, s.languages, s.hub, s.training, metrics, model)
         (target / "README.md").write_text(card, encoding="utf-8")
+    out.delete()
+    unfinished.move_to(out, last="config.json")
 
 
 class Curves:
-    """The figures of a training, by step; a resumed run keeps those from before. Those by language are not in them."""
+    """The metrics of a training by step, without those by language. A resumed run adds to those from before."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, location: Location) -> None:
+        self.location = location
         self.steps: dict[int, dict[str, float]] = {}
-        if place.exists():
-            self.steps = {int(row["step"]): row["values"] for row in place.read_json()}
+        if location.exists():
+            self.steps = {int(row["step"]): row["values"] for row in location.read_json()}
 
     def add(self, step: int, values: dict[str, float]) -> None:
-        whole = {name: value for name, value in values.items() if not name.startswith("language/")}
-        self.steps.setdefault(step, {}).update(whole)
-        with contextlib.suppress(StorageError):  # what cannot be written now is written later, at the end at the latest
+        overall = {name: value for name, value in values.items() if not name.startswith("language/")}
+        self.steps.setdefault(step, {}).update(overall)
+        with contextlib.suppress(StorageError):  # a later call, the last one at the latest, writes it
             self.save()
 
     def save(self) -> None:
-        self.place.write_json([{"step": step, "values": self.steps[step]} for step in sorted(self.steps)])
+        self.location.write_json([{"step": step, "values": self.steps[step]} for step in sorted(self.steps)])
 
     def last(self) -> dict[str, float]:
         return {name: value for name, value in self.at(max(self.steps, default=0)).items() if "speed/" not in name}
 
-    def at(self, step: int, beginning: str = "") -> dict[str, float]:
-        return {name: value for name, value in self.steps.get(step, {}).items() if name.startswith(beginning)}
+    def at(self, step: int, prefix: str = "") -> dict[str, float]:
+        return {name: value for name, value in self.steps.get(step, {}).items() if name.startswith(prefix)}

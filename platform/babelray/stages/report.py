@@ -1,61 +1,55 @@
-"""The report stage: all figures of a run on one page."""
+"""The report stage: the pages of a run, drawn from the data of the other stages."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from babelray.config import Config
-from babelray.evaluation.report import SCRIPT, STYLE, ReportData, render
 from babelray.languages import Language
-from babelray.stages.stage import Job, Stage
-from babelray.storage import Place
+from babelray.pipeline.stage import STAGES, Job, Stage
+from babelray.pipeline.summary import Summary
+from babelray.storage import Location
 
 if TYPE_CHECKING:
-    from babelray.recipe import Recipe
+    from babelray.recipe.run import Run
+    from babelray.storage.artifact import Artifact
 
 
-class Settings(Config):
+class ReportSettings(Config):
     name: str
-    hub: str
     languages: dict[str, Language]
 
 
-class ReportStage(Stage[Settings]):
-    """Leaves `report.html`, self-contained."""
+@STAGES.register
+class ReportStage(Stage[ReportSettings]):
+    """Draw the pages of a run: scores before and after, comparisons, mappings.
+
+    Writes the pages as self-contained HTML, and as Markdown where they are tables.
+    """
 
     name = "report"
-    needs = ("corpus", "encoder", "extract", "align", "pretrain", "evaluate")
+    recipe_kinds = ("recipe", "simulation")
+    follows = ("expose", "stitch", "map", "evaluate", "compare", "simulate")
+    uses = ("corpus", "encoder", "extract", "align", "pretrain", *follows)
 
-    def settings(self, recipe: Recipe) -> Settings:
-        return Settings(name=recipe.name, hub=recipe.hub, languages=recipe.resolved_languages())
+    def settings(self, recipe: Run) -> ReportSettings:
+        return ReportSettings(name=recipe.name, languages=recipe.resolved_languages())
 
-    def sources(self, settings: Settings) -> list[Place]:
-        return [Place.parse(STYLE), Place.parse(SCRIPT)]
+    def sources(self, settings: ReportSettings) -> list[Location]:
+        from babelray.report.pages import FILES
 
-    def run(self, job: Job[Settings]) -> dict[str, Any]:
+        return [Location.parse(file) for file in FILES]
+
+    def run(self, job: Job[ReportSettings]) -> dict[str, Any]:
+        from babelray.report.pages import render_pages
+
         job.progress.update(0, 1, "pages")
-        curves = {
-            stage: place.read_json()
-            for stage in ("encoder", "pretrain")
-            if (place := job.source(stage) / "curves.json").exists()
-        }
-        found = {
-            name: place.read_json()
-            for name in ("matrix", "tasks", "retrieval_matrix", "picture")
-            if (place := job.source("evaluate") / f"{name}.json").exists()
-        }
-        page = render(
-            ReportData(
-                name=job.settings.name,
-                hub=job.settings.hub,
-                languages=job.settings.languages,
-                scores=(job.source("evaluate") / "scores.json").read_json(),
-                statistics=(job.source("corpus") / "statistics.json").read_json()["text"],
-                curves=curves,
-                manifests={stage: artifact.manifest for stage, artifact in job.inputs.items()},
-                **found,
-            )
-        )
-        (job.out / "report.html").write_text(page)
+        pages = render_pages(job.inputs, job.settings.name, job.settings.languages)
+        for name, page in pages.items():
+            (job.out / name).write_text(page)
         job.progress.update(1, 1, "pages")
-        return {"bytes": len(page.encode())}
+        return {"pages": len(pages), "bytes": sum(len(page.encode()) for page in pages.values())}
+
+    def summary(self, artifact: Artifact, settings: ReportSettings) -> Summary:
+        pages = sorted(name for name in artifact.manifest["files"] if name.endswith(".html"))
+        return Summary(files={name.removesuffix(".html").capitalize(): name for name in pages})

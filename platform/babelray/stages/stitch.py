@@ -1,8 +1,8 @@
 """The stitch stage: an encoder of one language reads others through their static vectors.
 
-Every system learns a task in the hub and is tested on it in all other languages. Systems that replace the source's
-embeddings too need a fine-tuning for each language and seed; all others share one for each seed, and only their
-target embeddings differ.
+Every system learns a benchmark in the hub and is tested on it in all other languages. Systems that replace the source
+embeddings need a fine-tuning for each language and seed; all others share one for each seed, and only their target
+embeddings differ.
 """
 
 from __future__ import annotations
@@ -14,344 +14,375 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from babelray.config import Config, operational
-from babelray.encoder.load import located
+from babelray.cluster.tasks import Task, run_tasks
+from babelray.encoder.load import encoder_files, locate_encoder
 from babelray.errors import BabelrayError, DataError, RecipeError
-from babelray.evaluation.stitching import Scores, stitching_page, stitching_tables
-from babelray.evaluation.transfer_tasks import Classification
-from babelray.languages import Language
-from babelray.stages.stage import Job, Stage
-from babelray.stitching.config import StitchConfig, SystemConfig
-from babelray.storage import Place
-from babelray.tasks import Task, run_tasks
+from babelray.pipeline.stage import STAGES, Job, LanguageSettings, Stage
+from babelray.pipeline.summary import Column, Summary, Table
+from babelray.recipe.stitch import StitchConfig
+from babelray.stitching.fine_tunings import FineTuning, Use, plan_fine_tunings
+from babelray.stitching.scores import StitchingScores, distinct_anchor_counts
+from babelray.storage import Location
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from babelray.evaluation.classification import LabelledText
-    from babelray.recipe import Recipe
-    from babelray.stitching.build import Source, Target
+    from babelray.evaluation.classification import Classification, LabelledText
+    from babelray.stitching.method import StitchingMethod
+    from babelray.stitching.target import Source, Target
+    from babelray.storage.artifact import Artifact
     from babelray.vectors.word_vectors import WordVectors
 
 
-class Settings(Config):
-    name: str = operational("stitch")
-    named: dict[str, Language] = operational({})
-    """The languages as a page calls them."""
-    languages: list[str]
-    hub: str
-    seed: int
+class StitchSettings(LanguageSettings):
+    """The languages, and what is compared on which benchmark."""
+
     stitch: StitchConfig
 
     @property
-    def others(self) -> list[str]:
-        return [code for code in self.languages if code != self.hub]
-
-    @property
-    def task(self) -> Classification:
-        """The task in the languages of the run, the hub last."""
+    def benchmark(self) -> Classification:
+        """The benchmark in the languages of the run, the hub last."""
         changes = {"hub": self.hub, "train_languages": [self.hub], "languages": [*self.others, self.hub]}
-        return self.stitch.task.model_copy(update=changes)
+        return self.stitch.benchmark.model_copy(update=changes)
+
+    def trained_in(self, code: str) -> Classification:
+        """The benchmark for systems that read static vectors alone: they learn it in the language itself."""
+        return self.benchmark.model_copy(update={"train_languages": [code]})
 
 
-class StitchStage(Stage[Settings]):
-    """Leaves `scores.json`: {system: {language: {measure: a value for each seed}}}; `stitching.md` and `stitching.html`
-    show it. `predictions/SYSTEM/LANGUAGE-SEED.json` has every answer, `anchors/SYSTEM/LANGUAGE.tsv` the anchors, and
-    `models/LANGUAGE/` a stitched encoder with its tokenizer.
+@STAGES.register
+class StitchStage(Stage[StitchSettings]):
+    """Stitch an encoder of one language to the static vectors of others, and score it on a benchmark.
+
+    Writes `scores.json`: {system: {language: {metric: a value for each seed}}}, `comparison.json` with the significance
+    of differences, `languages.json` with coverage and numbers of anchors, `predictions/SYSTEM/LANGUAGE-SEED.json` with
+    every answer, `anchors/SYSTEM/LANGUAGE.tsv`, and `models/LANGUAGE/`, a stitched encoder with its tokenizer.
     """
 
     name = "stitch"
     needs = ("corpus", "encoder", "extract")
 
-    def settings(self, recipe: Recipe) -> Settings:
-        if recipe.stitch is None:
-            raise RecipeError("the recipe does not say how to stitch", "Give it a key `stitch` with a `task`.")
+    def wanted(self, recipe: Any) -> bool:
+        return recipe.stitch is not None
+
+    def settings(self, recipe: Any) -> StitchSettings:
         if len(recipe.languages) < 2:
             raise RecipeError("there is only one language: nothing can be stitched", "List at least two languages.")
-        return Settings(
-            name=recipe.name,
-            named=recipe.resolved_languages(),
-            languages=recipe.languages,
-            hub=recipe.hub,
-            seed=recipe.seed,
-            stitch=recipe.stitch,
+        return StitchSettings(languages=recipe.languages, hub=recipe.hub, seed=recipe.seed, stitch=recipe.stitch)
+
+    def sources(self, settings: StitchSettings) -> list[Location]:
+        starts = [system.start() for system in settings.stitch.systems.values()]
+        encoders = [start.encoder for start in starts if start and start.encoder]
+        files = [*settings.benchmark.sources(), *(file for encoder in encoders for file in encoder_files(encoder))]
+        if None in starts:
+            files += [file for code in settings.others for file in settings.trained_in(code).sources()]
+        return list(dict.fromkeys(files))
+
+    def run(self, job: Job[StitchSettings]) -> dict[str, Any]:
+        settings = job.settings
+        context = StitchingContext(
+            settings, job.source("corpus"), job.source("encoder"), job.source("extract"), job.out
         )
-
-    def sources(self, settings: Settings) -> list[Place]:
-        named = [system.encoder for system in settings.stitch.systems.values() if system.encoder]
-        places = [Place.parse(located(name)) for name in named if is_folder(name)]
-        return settings.task.sources() + [place / name for place in places for name in place.files()]
-
-    def run(self, job: Job[Settings]) -> dict[str, Any]:
-        settings, config = job.settings, job.settings.stitch
-        plan = Plan(settings, job.source("corpus"), job.source("encoder"), job.source("extract"), job.out)
-        found = run_tasks([Task(c, prepare, (plan, c)) for c in settings.others], job.progress, "languages")
-        pieces = [
-            Task(f"{start.name}, seed {seed}", fine_tuned, (plan, start, seed))
-            for seed in settings.task.seeds
-            for start in starts(settings)
+        preparations = [Task(code, prepare_language, (context, code)) for code in settings.others]
+        languages = run_tasks(preparations, job.progress, "languages")
+        runs = [
+            Task(f"{run.name}, seed {seed}", fine_tune_and_test, (context, run, seed))
+            for seed in settings.benchmark.seeds
+            for run in plan_fine_tunings(settings.stitch.systems, settings.others)
         ]
-        run_tasks(pieces, job.progress, "fine-tunings", cpus=1)
-        scores = judged(plan)
-        (job.out / "scores.json").write_json({name: scores.by_system[name] for name in config.systems})
-        (job.out / "languages.json").write_json(found)
-        (job.out / "stitching.md").write_text(stitching_tables(scores, found))
-        (job.out / "stitching.html").write_text(stitching_page(settings.name, scores, found, settings.named))
+        run_tasks(runs, job.progress, "fine-tunings", cpus=1)
+        scores = score_systems(context)
+        scores.save(job.out)
+        (job.out / "languages.json").write_json(languages)
         return scores.means()
+
+    def summary(self, artifact: Artifact, settings: StitchSettings) -> Summary:
+        scores = StitchingScores.load(artifact.location)
+        tables = [_score_table(scores), _leaderboard_table(scores)]
+        if scores.baseline is not None:
+            tables.append(_difference_table(scores))
+        tables.append(_language_table((artifact.location / "languages.json").read_json()))
+        return Summary(tables)
+
+
+def _score_table(scores: StitchingScores) -> Table:
+    by_language = [scores.by_language(code) for code in scores.languages]
+    means = scores.means()
+    rows = [
+        [system, means[system], *(column[system] for column in by_language), scores.in_hub(system)]
+        for system in scores.metrics
+    ]
+    titles = ["mean", *scores.languages, scores.hub]
+    return Table("macro F1 %", [Column("system"), *(Column(title, "%") for title in titles)], rows)
+
+
+def _leaderboard_table(scores: StitchingScores) -> Table:
+    means = scores.means()
+    rows = [
+        [f"{rank.system} ●" if rank.tied else rank.system, means[rank.system], rank.correct, rank.p]
+        for rank in scores.leaderboard
+    ]
+    columns = [Column("system"), Column("macro F1 %", "%"), Column("correct %", "%"), Column("p", ".3f")]
+    note = "● not significantly worse than the best (paired permutation test over examples, Holm's correction)"
+    return Table("Best systems", columns, rows, notes=[note])
+
+
+def _difference_table(scores: StitchingScores) -> Table:
+    columns = [Column("system"), Column("macro F1 %", "%"), Column("correct %", "%"), Column("p", ".3f")]
+    return Table(f"Difference to {scores.baseline}", columns, [list(row) for row in scores.differences])
+
+
+def _language_table(languages: dict[str, Any]) -> Table:
+    systems = distinct_anchor_counts(languages)
+    anchors = [Column(f"anchors: {name}", ",.0f") for name in systems]
+    rows = [
+        [code, language["words"], language["covered"], *(language["anchors"][name] for name in systems)]
+        for code, language in languages.items()
+    ]
+    return Table("Languages", [Column("language"), Column("words", ",.0f"), Column("covered %", "%"), *anchors], rows)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What every task needs to know."""
+class StitchingContext:
+    """The settings of the stage, its inputs and its folder, for every task."""
 
-    settings: Settings
-    corpus: Place
-    encoder: Place
-    extract: Place
-    out: Place
+    settings: StitchSettings
+    corpus: Location
+    encoder: Location
+    extract: Location
+    out: Location
 
-    def answers(self, system: str, code: str, seed: int) -> Place:
+    def answers(self, system: str, code: str, seed: int) -> Location:
         return self.out / "predictions" / system / f"{code}-{seed}.json"
 
     def seeds(self, system: str) -> list[int]:
-        """Logistic regression has one minimum, whatever the seed."""
-        fitted = self.settings.stitch.systems[system].method == "logistic-regression"
-        return [0] if fitted else self.settings.task.seeds
+        """The seeds of the benchmark; a system without a fine-tuning does not depend on them."""
+        fine_tuned = self.settings.stitch.systems[system].start() is not None
+        return self.settings.benchmark.seeds if fine_tuned else [0]
 
     @contextlib.contextmanager
-    def folder(self, encoder: str | None = None) -> Iterator[str]:
-        """The folder, or the name, of an encoder; the run's own by default."""
+    def local_encoder(self, encoder: str | None = None) -> Iterator[str]:
+        """The local folder, or the name, of an encoder; the run's own by default."""
         if encoder is not None and not is_folder(encoder):
             yield encoder
             return
-        place = self.encoder / "encoder" if encoder is None else Place.parse(located(encoder))
-        with place.local_input() as folder:
+        location = self.encoder / "encoder" if encoder is None else Location.parse(locate_encoder(encoder))
+        with location.local_input() as folder:
             yield str(folder)
 
     def source(self, model: PreTrainedModel, folder: str) -> Source:
         from babelray.encoder.load import load_tokenizer
-        from babelray.stitching.build import Source
+        from babelray.stitching.target import Source
 
         embeddings_VD = model.get_input_embeddings().weight.detach().clone()
         return Source(load_tokenizer(folder), embeddings_VD, self.vectors(self.settings.hub))
 
     def target(self, source: Source, code: str) -> Target:
         from babelray.lexicon.pairs import read_pairs
-        from babelray.stitching.build import Target
+        from babelray.stitching.target import Target
 
         pairs = read_pairs(self.corpus / "dictionary" / f"{code}-{self.settings.hub}", "train")
-        return Target.of(self.vectors(code), source, [(pair.source, pair.target) for pair in pairs])
+        return Target.from_vectors(self.vectors(code), source, [(pair.source, pair.target) for pair in pairs])
 
     def vectors(self, code: str) -> WordVectors:
         from babelray.vectors.word_vectors import WordVectors
 
-        vectors, most = WordVectors.load(self.extract / "vectors" / code), self.settings.stitch.words
-        return WordVectors(vectors.words[:most], vectors.matrix[:most], vectors.counts[:most])
+        vectors, limit = WordVectors.load(self.extract / "vectors" / code), self.settings.stitch.words
+        return WordVectors(vectors.words[:limit], vectors.matrix[:limit], vectors.counts[:limit])
 
 
 def is_folder(encoder: str) -> bool:
-    return encoder.startswith("s3://") or os.path.isdir(located(encoder))
+    return encoder.startswith("s3://") or os.path.isdir(locate_encoder(encoder))
 
 
 def labels_of(texts: Sequence[LabelledText]) -> list[str]:
-    found = sorted({text.label for text in texts})
-    if len(found) < 2:
-        raise DataError(f"all training examples are {found[0]!r}", "Give other data under stitch.task.train.")
-    return found
+    labels = sorted({text.label for text in texts})
+    if len(labels) < 2:
+        raise DataError(f"all training examples are {labels[0]!r}", "Give other data under stitch.benchmark.train.")
+    return labels
 
 
-def prepare(plan: Plan, code: str) -> dict[str, Any]:
-    """What can be known of a language before anything is trained: its anchors, and how much of the task it has words
-    for. What cannot be stitched is found here, not after hours. Logistic regression, which needs no encoder, is done.
+def prepare_language(context: StitchingContext, code: str) -> dict[str, Any]:
+    """Measure coverage, find anchors, and answer the tests by the systems that need no encoder.
+
+    A language that cannot be stitched is an error here, before the long fine-tunings.
     """
     from babelray.encoder.load import load_encoder
 
-    done = plan.out / "languages" / f"{code}.json"
-    if done.exists():
-        return done.read_json()
+    location = context.out / "languages" / f"{code}.json"
+    if location.exists():
+        return location.read_json()
     try:
-        with plan.folder() as folder:
-            target = plan.target(plan.source(load_encoder(folder), folder), code)
-        found: dict[str, Any] = {"words": len(target.words), "covered": coverage(plan, target, code), "anchors": {}}
-        for name, system in plan.settings.stitch.systems.items():
-            if system.method in ("relative", "least-squares", "wechsel"):
-                pairs = target.anchors(system.anchors, plan.settings.seed).pairs
-                found["anchors"][name] = len(pairs)
-                lines = "".join(f"{word}\t{meaning}\n" for word, meaning in pairs)
-                (plan.out / "anchors" / name / f"{code}.tsv").write_text(lines)
-            elif system.method == "logistic-regression":
-                plan.answers(name, code, 0).write_json({"answers": by_logistic_regression(plan, target, code)})
+        with context.local_encoder() as folder:
+            target = context.target(context.source(load_encoder(folder), folder), code)
+        tests = context.settings.benchmark.test_data()[code]
+        covered, anchors = target.coverage([text.text for text in tests]), {}
+        for name, system in context.settings.stitch.systems.items():
+            if (own := system.find_anchors(target, context.settings.seed)) is not None:
+                anchors[name] = len(own.pairs)
+                lines = "".join(f"{word}\t{translation}\n" for word, translation in own.pairs)
+                (context.out / "anchors" / name / f"{code}.tsv").write_text(lines)
+            if system.start() is None:
+                answers = classify_by_vectors(context, system, target, code)
+                context.answers(name, code, 0).write_json({"answers": answers})
     except BabelrayError as error:
         raise type(error)(f"{code}: {error.problem}", error.remedy) from error
-    done.write_json(found)
-    return found
+    language = {"words": len(target.words), "covered": covered, "anchors": anchors}
+    location.write_json(language)
+    return language
 
 
-def coverage(plan: Plan, target: Target, code: str) -> float:
-    """The share of the test texts' words that have a vector of their own, as far as the tokenizer can tell."""
-    texts = [text.text for text in plan.settings.task.test_data()[code]]
-    read = target.tokenizer(texts, add_special_tokens=False)["input_ids"]
-    pieces = [piece for ids in read for piece in target.tokenizer.convert_ids_to_tokens(ids)]
-    whole = sum(piece in target.words.position for piece in pieces)
-    if not whole:
-        problem = f"none of the {len(texts):,} texts of the task has a word with a static vector"
-        raise DataError(problem, "Give vectors of this language, under extract.path.")
-    return whole / sum(piece not in target.signs for piece in pieces)
-
-
-def by_logistic_regression(plan: Plan, target: Target, code: str) -> list[str]:
-    """What logistic regression on averaged static vectors answers, trained in the language itself."""
+def classify_by_vectors(context: StitchingContext, system: StitchingMethod, target: Target, code: str) -> list[str]:
+    """The answers of a system that reads averaged static vectors and is trained in the language itself."""
     import torch
 
-    from babelray.stitching.logistic import fit_logistic
-
-    def averages(texts: Sequence[LabelledText]) -> Tensor:
-        found = torch.zeros(len(texts), target.known.dimension)
-        for row, ids in enumerate(target.tokenizer([text.text for text in texts])["input_ids"]):
-            pieces = target.tokenizer.convert_ids_to_tokens(ids)
-            rows = [target.known.position[piece] for piece in pieces if piece in target.known.position]
-            if rows:
-                found[row] = target.known.matrix[rows].mean(0)
-        return found
-
-    task = plan.settings.task.model_copy(update={"train_languages": [code]})
-    learned, tested = task.training_data()[code], task.test_data()[code]
-    labels = labels_of(learned)
-    numbers = torch.tensor([labels.index(text.label) for text in learned])
-    fitted = fit_logistic(averages(learned), numbers, len(labels), plan.settings.stitch.ridge)
-    return [labels[number] for number in fitted.logits(averages(tested)).argmax(1).tolist()]
+    benchmark = context.settings.trained_in(code)
+    training, tests = benchmark.training_data()[code], benchmark.test_data()[code]
+    labels = labels_of(training)
+    labels_N = torch.tensor([labels.index(text.label) for text in training])
+    vectors_NE, tests_ME = (target.average([text.text for text in texts]) for texts in (training, tests))
+    classes_M = system.classify(vectors_NE, labels_N, tests_ME)
+    return [labels[number] for number in classes_M.tolist()]
 
 
 @dataclass(frozen=True)
-class Start:
-    """A fine-tuning: the embeddings that it starts from, of one target language or of all, and who makes use of it."""
+class Classifier:
+    """An encoder with a head for the benchmark's labels."""
 
-    system: SystemConfig
-    code: str | None
-    uses: tuple[tuple[str, str], ...]
+    model: PreTrainedModel
+    labels: list[str]
+    benchmark: Classification
+    longest: int
 
-    @property
-    def name(self) -> str:
-        return f"{self.uses[0][0]}, {self.code or 'all languages'}"
+    def train(
+        self, texts: Sequence[LabelledText], hub: str, tokenizer: Any, freeze_embeddings: bool, seed: int
+    ) -> None:
+        from babelray.evaluation.classification import text_examples
+        from babelray.objectives.labelled import LabelledObjective, text_head
+        from babelray.stitching.swap import only_used
+        from babelray.training.fine_tuning import fine_tune
+
+        config = self.benchmark.fine_tuning
+        all_examples = text_examples(texts, self.labels, tokenizer, self.longest)
+        with only_used(self.model, all_examples, tokenizer) as examples:
+            self.model.get_input_embeddings().weight.requires_grad_(not freeze_embeddings)
+            objective = LabelledObjective({hub: examples}, text_head, tokenizer, config.batch_size, seed)
+            fine_tune(self.model, objective, config)
+
+    def answer(self, texts: Sequence[LabelledText], tokenizer: PreTrainedTokenizerBase) -> list[str]:
+        from babelray.evaluation.classification import classify
+
+        return classify(self.model, texts, self.labels, tokenizer, self.longest, self.benchmark.batch_tokens)
 
 
-def starts(settings: Settings) -> list[Start]:
-    """All fine-tunings of a seed; systems whose source embeddings are the same share one."""
-    groups: dict[Any, list[tuple[str, str]]] = {}
-    for name, system in settings.stitch.systems.items():
-        for code in settings.others if system.method != "logistic-regression" else []:
-            shared = (system.encoder, system.adapt_steps, system.freeze_embeddings)
-            groups.setdefault((system, code) if system.own_source else shared, []).append((name, code))
-    systems = settings.stitch.systems
-    return [
-        Start(systems[uses[0][0]], uses[0][1] if systems[uses[0][0]].own_source else None, tuple(uses))
-        for uses in groups.values()
-    ]
-
-
-def fine_tuned(plan: Plan, start: Start, seed: int) -> None:
-    """Learn the task in the hub, then answer the tests of every language that this fine-tuning is for."""
+def fine_tune_and_test(context: StitchingContext, run: FineTuning, seed: int) -> None:
+    """Learn the benchmark in the hub, then answer the tests of every language that this fine-tuning is for."""
     from babelray.encoder.layers import longest_input
     from babelray.encoder.load import load_with_head
-    from babelray.evaluation.classification import classify, text_examples
-    from babelray.objectives.labelled import LabelledObjective, text_head
-    from babelray.stitching.build import target_embeddings
-    from babelray.stitching.swap import only_used, swap_embeddings
-    from babelray.training.fine_tuning import fine_tune
 
-    uses = [use for use in start.uses if not plan.answers(*use, seed).exists()]
+    uses = [use for use in run.uses if not context.answers(*use, seed).exists()]
     if not uses:
         return
-    settings, task, config = plan.settings, plan.settings.task, plan.settings.stitch
-    learned, tests = task.training_data()[settings.hub], task.test_data()
-    labels = labels_of(learned)
-    with plan.folder(start.system.encoder) as folder:
+    hub, benchmark = context.settings.hub, context.settings.benchmark
+    texts = benchmark.training_data()[hub]
+    labels = labels_of(texts)
+    with context.local_encoder(run.start.encoder) as folder:
         model = load_with_head(folder, "classification", labels, seed)
-        source = plan.source(model, folder)
-        put_source(plan, start, model, source, folder, seed)
-    longest = min(task.max_tokens, longest_input(model, source.tokenizer))
-    learned_from = text_examples(learned, labels, source.tokenizer, longest)
-    with only_used(model, learned_from, source.tokenizer) as examples:
-        model.get_input_embeddings().weight.requires_grad_(not start.system.freeze_embeddings)
-        batch_size = task.fine_tuning.batch_size
-        objective = LabelledObjective({settings.hub: examples}, text_head, source.tokenizer, batch_size, seed)
-        fine_tune(model, objective, task.fine_tuning)
-    tuned_VD = model.get_input_embeddings().weight.detach().clone()
+        source = context.source(model, folder)
+        prepare_model(context, run, model, source, folder, seed)
+    longest = min(benchmark.max_tokens, longest_input(model, source.tokenizer))
+    classifier = Classifier(model, labels, benchmark, longest)
+    classifier.train(texts, hub, source.tokenizer, run.start.freeze_embeddings, seed)
+    answer_tests(context, classifier, source, uses, seed)
 
-    def answers(code: str, tokenizer: PreTrainedTokenizerBase) -> list[str]:
-        return classify(model, tests[code], labels, tokenizer, longest, task.batch_tokens)
+
+def answer_tests(
+    context: StitchingContext, classifier: Classifier, source: Source, uses: Sequence[Use], seed: int
+) -> None:
+    """Swap the embeddings for each system and language, and write the answers; save the encoders that are asked for."""
+    from babelray.stitching.swap import swap_embeddings
+
+    settings, config, model = context.settings, context.settings.stitch, classifier.model
+    tests = classifier.benchmark.test_data()
+    in_hub = classifier.answer(tests[settings.hub], source.tokenizer)
+    tuned_VD = model.get_input_embeddings().weight.detach().clone()
 
     @functools.lru_cache(maxsize=1)
     def target_of(code: str) -> Target:
-        return plan.target(source, code)
+        return context.target(source, code)
 
-    in_hub = answers(settings.hub, source.tokenizer)
     for name, code in sorted(uses, key=lambda use: (config.systems[use[0]].swaps, use[1])):  # the unchanged one first
         system, tokenizer = config.systems[name], source.tokenizer
         if system.swaps:
             target = target_of(code)
             tokenizer = target.tokenizer
-            matrix_TD = target.matrix(target_embeddings(system, target, settings.seed), tuned_VD)
+            matrix_TD = target.matrix(system.target_embeddings(target, settings.seed), tuned_VD)
             swap_embeddings(model, matrix_TD, tokenizer)
-        found = answers(code, tokenizer)
-        if name == config.kept and seed == task.seeds[0]:
-            with (plan.out / "models" / code).local_output() as place:
-                model.save_pretrained(place)
-                tokenizer.save_pretrained(place)
-        plan.answers(name, code, seed).write_json({"answers": found, settings.hub: in_hub})
+        answers = classifier.answer(tests[code], tokenizer)
+        if name == config.saved and seed == classifier.benchmark.seeds[0]:
+            with (context.out / "models" / code).local_output() as folder:
+                model.save_pretrained(folder)
+                tokenizer.save_pretrained(folder)
+        context.answers(name, code, seed).write_json({"answers": answers, settings.hub: in_hub})
 
 
-def put_source(plan: Plan, start: Start, model: PreTrainedModel, source: Source, folder: str, seed: int) -> None:
-    """Give the model the source embeddings that it starts from, and time to get used to them."""
+def prepare_model(
+    context: StitchingContext, run: FineTuning, model: PreTrainedModel, source: Source, folder: str, seed: int
+) -> None:
+    """Give the model the source embeddings that the fine-tuning starts from, and adapt its body to them."""
+    import torch
+
+    if run.start.source is not None and run.code is not None:
+        target = context.target(source, run.code)
+        embeddings_VD = run.start.source.source_embeddings(target, context.settings.seed)
+        with torch.no_grad():
+            model.get_input_embeddings().weight.copy_(embeddings_VD)
+    if run.start.adapt_steps:
+        adapt_body(context, run.start.adapt_steps, model, folder, seed)
+
+
+def adapt_body(context: StitchingContext, steps: int, model: PreTrainedModel, folder: str, seed: int) -> None:
+    """Masked language modelling on the hub's text, with the model's input embeddings, which stay as they are."""
     import torch
 
     from babelray.encoder.load import load_masked_lm
-    from babelray.objectives.mlm import Mlm, MlmConfig
-    from babelray.stitching.build import source_embeddings
+    from babelray.objectives.mlm import MlmConfig
     from babelray.training.fine_tuning import fine_tune
-    from babelray.training.materials import ArtifactMaterials
+    from babelray.training.training_data import ArtifactTrainingData
 
-    embeddings = model.get_input_embeddings().weight
-    if start.code is not None:
-        target = plan.target(source, start.code)
-        anchors = target.anchors(start.system.anchors, plan.settings.seed)
-        with torch.no_grad():
-            embeddings.copy_(source_embeddings(start.system, target, anchors))
-    if not start.system.adapt_steps:
-        return
-    reader = load_masked_lm(folder)
+    masked_lm = load_masked_lm(folder)
     with torch.no_grad():
-        reader.get_input_embeddings().weight.copy_(embeddings)
-    reader.get_input_embeddings().weight.requires_grad_(False)
-    hub, task = plan.settings.hub, plan.settings.task
-    materials = ArtifactMaterials(folder, plan.corpus, None, [hub], hub, seed, {}, 0.0, plan.out / "work")
-    steps = task.fine_tuning.model_copy(update={"steps": start.system.adapt_steps})
-    fine_tune(reader, Mlm(MlmConfig(batch_size=steps.batch_size), materials), steps)
-    body = reader.base_model.state_dict()
-    model.base_model.load_state_dict(body, strict=False)  # a pooler is not in it
+        masked_lm.get_input_embeddings().weight.copy_(model.get_input_embeddings().weight)
+    masked_lm.get_input_embeddings().weight.requires_grad_(False)
+    hub, work = context.settings.hub, context.out / "work"
+    training_data = ArtifactTrainingData(folder, context.corpus, None, [hub], hub, seed, {}, 0.0, work)
+    config = context.settings.benchmark.fine_tuning.model_copy(update={"steps": steps})
+    fine_tune(masked_lm, MlmConfig(batch_size=config.batch_size).build(training_data), config)
+    model.base_model.load_state_dict(masked_lm.base_model.state_dict(), strict=False)  # it has no pooler
 
 
-def judged(plan: Plan) -> Scores:
+def score_systems(context: StitchingContext) -> StitchingScores:
     """The scores of every system, language and seed."""
     from babelray.evaluation.classification import accuracy, macro_f1
 
-    settings = plan.settings
-    gold = {code: [text.label for text in texts] for code, texts in settings.task.test_data().items()}
-    scores, hits = {}, {}
+    settings, hub = context.settings, context.settings.hub
+    gold = {code: [text.label for text in texts] for code, texts in settings.benchmark.test_data().items()}
+    metrics, correct = {}, {}
     for name in settings.stitch.systems:
-        found = {c: [plan.answers(name, c, seed).read_json() for seed in plan.seeds(name)] for c in settings.others}
-        scores[name] = {
+        answers = {
+            code: [context.answers(name, code, seed).read_json() for seed in context.seeds(name)]
+            for code in settings.others
+        }
+        metrics[name] = {
             code: {
                 "macro_f1": [macro_f1(gold[code], seed["answers"]) for seed in seeds],
                 "accuracy": [accuracy(gold[code], seed["answers"]) for seed in seeds],
-                "in_hub": [macro_f1(gold[settings.hub], seed[settings.hub]) for seed in seeds if settings.hub in seed],
+                "in_hub": [macro_f1(gold[hub], seed[hub]) for seed in seeds if hub in seed],
             }
-            for code, seeds in found.items()
+            for code, seeds in answers.items()
         }
-        hits[name] = [
-            {c: [float(a == b) for a, b in zip(gold[c], found[c][n]["answers"], strict=True)] for c in settings.others}
-            for n in range(len(plan.seeds(name)))
+        correct[name] = [
+            {c: [float(a == b) for a, b in zip(gold[c], answers[c][n]["answers"], strict=True)] for c in answers}
+            for n in range(len(context.seeds(name)))
         ]
-    fitted = [name for name, system in settings.stitch.systems.items() if system.method == "least-squares"]
-    return Scores(settings.hub, scores, hits, fitted[0] if fitted and len(scores) > 1 else None)
+    return StitchingScores.compare(hub, metrics, correct, settings.stitch.baseline)

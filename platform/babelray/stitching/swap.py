@@ -1,4 +1,4 @@
-"""Other input embeddings in an encoder: those of another language, with its own vocabulary.
+"""Replacing the input embeddings of an encoder by those of another vocabulary.
 
 Shapes: V pieces of the vocabulary, U of them that are used, D width.
 """
@@ -24,7 +24,7 @@ SPECIAL = ("pad", "bos", "eos", "cls", "sep")
 def swap_embeddings(model: PreTrainedModel, embeddings_VD: Tensor, tokenizer: PreTrainedTokenizerBase) -> None:
     """Give the model the embeddings of a tokenizer's pieces. Those of positions and types stay, and so does the body.
 
-    A head that shares its weights with the embeddings goes on to share them.
+    A head that is tied to the embeddings stays tied.
     """
     model.resize_token_embeddings(len(embeddings_VD), mean_resizing=False)
     embeddings = model.get_input_embeddings()
@@ -39,20 +39,20 @@ def swap_embeddings(model: PreTrainedModel, embeddings_VD: Tensor, tokenizer: Pr
 def only_used(
     model: PreTrainedModel, examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase
 ) -> Iterator[list[Example]]:
-    """While it lasts the model has only the embeddings that the examples need; gives the examples renumbered.
+    """Within the block the model has only the embeddings that the examples use; yields the examples with new ids.
 
-    Others have no gradient: training them takes time and changes nothing but what weight decay does, which then leaves
-    them alone. What was trained is put back.
+    The others have no gradient: training them takes time and would only let weight decay shrink them. After the block
+    the model has all embeddings again, with the trained ones in their places.
     """
-    whole_VD = model.get_input_embeddings().weight.detach().clone()
-    seen = {number for example in examples for number in example.inputs["input_ids"]}
-    first = range((tokenizer.pad_token_id or 0) + 1)  # padding keeps its number
-    used_U = torch.tensor(sorted({*first, *tokenizer.all_special_ids, *seen}))
-    numbers = {number: place for place, number in enumerate(used_U.tolist())}
-    swap_embeddings(model, whole_VD[used_U], tokenizer)
+    all_VD = model.get_input_embeddings().weight.detach().clone()
+    in_use = {number for example in examples for number in example.inputs["input_ids"]}
+    first = range((tokenizer.pad_token_id or 0) + 1)  # padding keeps its id
+    used_U = torch.tensor(sorted({*first, *tokenizer.all_special_ids, *in_use}))
+    new_ids = {number: position for position, number in enumerate(used_U.tolist())}
+    swap_embeddings(model, all_VD[used_U], tokenizer)
     yield [
-        replace(e, inputs={**e.inputs, "input_ids": [numbers[number] for number in e.inputs["input_ids"]]})
+        replace(e, inputs={**e.inputs, "input_ids": [new_ids[number] for number in e.inputs["input_ids"]]})
         for e in examples
     ]
-    whole_VD[used_U] = model.get_input_embeddings().weight.detach().to(whole_VD)
-    swap_embeddings(model, whole_VD, tokenizer)
+    all_VD[used_U] = model.get_input_embeddings().weight.detach().to(all_VD)
+    swap_embeddings(model, all_VD, tokenizer)

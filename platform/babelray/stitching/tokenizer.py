@@ -1,14 +1,14 @@
 """A tokenizer whose pieces are words of static vectors, and whose special tokens are those of an encoder.
 
-Text is cut at spaces, and what stands between them into the pieces that cost least: a word costs C + log rank, where
+Text is cut at spaces, and each segment into the pieces that cost least: a word costs C + log rank, where
 C = 1 + log N, a part of words 2 C, a character 4 C. So a word of the vocabulary always stays whole, and text without
-spaces (zh, ja, th, my) falls into few and frequent words.
+spaces (zh, ja, th, my) is cut into few and frequent words.
 
-A word outside the vocabulary falls apart into words of it, parts that its words share, and characters; the vector of a
-part or a character is the mean of all words that it occurs in. A sign or digit that no word has is the encoder's own,
-if it has one. What is left is unknown.
+A word outside the vocabulary is cut into words of it, parts that its words share, and characters; the vector of a part
+or a character is the mean of all words that it occurs in. A sign or digit that no word has is the encoder's own, if it
+has one. Everything else is unknown.
 
-Characters are made alike by NFKC. Text is lower-cased if the vocabulary has nothing but lower case.
+Characters are normalised by NFKC. Text is lower-cased if the vocabulary has nothing but lower case.
 
 Shapes: N words, C parts of words, E width.
 """
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 SUBWORD = (3, 7)
-"""Lengths of parts of words, from and below."""
+"""Lengths of parts of words: the least, and one more than the most."""
 
 
 def with_subwords(vectors: WordVectors, most: int = 10_000) -> WordVectors:
-    """The words, and after them parts of words that are no words, with the mean of the words that they occur in.
+    """The words, and after them parts of words that are no words, with the mean vector of the words that contain them.
 
     The parts are all single characters, and the `most` frequent of those of 3 to 6 characters that several words share.
     """
-    places: dict[str, list[int]] = {}
+    locations: dict[str, list[int]] = {}
     for row, word in enumerate(vectors.words):
         for part in _parts(word):
-            places.setdefault(part, []).append(row)
-    new = [part for part in places if part not in vectors.position and not part.isspace()]
-    longer = sorted((part for part in new if len(part) > 1), key=lambda part: (-len(places[part]), part))
-    new = [part for part in longer[:most] if len(places[part]) > 1] + sorted(part for part in new if len(part) == 1)
-    rows = [number for number, part in enumerate(new) for _ in places[part]]
-    columns = [row for part in new for row in places[part]]
-    shares = [1 / len(places[part]) for part in new for _ in places[part]]
+            locations.setdefault(part, []).append(row)
+    new = [part for part in locations if part not in vectors.position and not part.isspace()]
+    longer = sorted((part for part in new if len(part) > 1), key=lambda part: (-len(locations[part]), part))
+    new = [part for part in longer[:most] if len(locations[part]) > 1] + sorted(part for part in new if len(part) == 1)
+    rows = [number for number, part in enumerate(new) for _ in locations[part]]
+    columns = [row for part in new for row in locations[part]]
+    weights = [1 / len(locations[part]) for part in new for _ in locations[part]]
     means_CN = torch.sparse_coo_tensor(
         torch.tensor([rows, columns], dtype=torch.long),
-        torch.tensor(shares),
+        torch.tensor(weights),
         (len(new), len(vectors)),
         check_invariants=True,
     )
@@ -61,25 +61,25 @@ def _parts(word: str) -> set[str]:
     >>> sorted(_parts("dogs"))
     ['d', 'dog', 'dogs', 'g', 'o', 'ogs', 's']
     """
-    found = set(word)
+    parts = set(word)
     for length in range(*SUBWORD):
-        found |= {word[start : start + length] for start in range(len(word) - length + 1)}
-    return found
+        parts |= {word[start : start + length] for start in range(len(word) - length + 1)}
+    return parts
 
 
-def signs_of(source: PreTrainedTokenizerBase, known: Mapping[str, int]) -> dict[str, int]:
-    """Signs and digits that the source has as one piece and the target does not know, with the source's numbers."""
+def signs_of(source: PreTrainedTokenizerBase, vocabulary: Mapping[str, int]) -> dict[str, int]:
+    """Signs and digits that the source has as one piece and the target's vocabulary lacks, with the source's ids."""
     return {
         piece: number
         for piece, number in source.get_vocab().items()
-        if len(piece) == 1 and not piece.isalpha() and not piece.isspace() and piece not in known and piece != "▁"
+        if len(piece) == 1 and not piece.isalpha() and not piece.isspace() and piece not in vocabulary and piece != "▁"
     }
 
 
 def word_tokenizer(
     words: Sequence[str], parts: Sequence[str], source: PreTrainedTokenizerBase
 ) -> PreTrainedTokenizerFast:
-    """A tokenizer of words, the most frequent first, and of parts of words; all else is as the source's has it."""
+    """A tokenizer of words, the most frequent first, and of parts of words; special tokens are those of the source."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -88,36 +88,36 @@ def word_tokenizer(
     pieces = [(token, 0.0) for token in special]
     pieces += [(word, -cost - math.log(rank)) for rank, word in enumerate(words, start=1)]
     pieces += [(part, -2 * cost if len(part) > 1 else -4 * cost) for part in parts]
-    # Positions of the RoBERTa family are counted from the number of the padding: it must stay.
+    # Positions of the RoBERTa family are counted from the id of the padding: it must stay.
     padding = next(piece for piece in pieces if piece[0] == source.pad_token)
     pieces.remove(padding)
     pieces.insert(source.convert_tokens_to_ids(source.pad_token), padding)
-    numbers = {piece: number for number, (piece, _) in enumerate(pieces)}
-    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=numbers[source.unk_token]))
+    ids = {piece: number for number, (piece, _) in enumerate(pieces)}
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=ids[source.unk_token]))
     lowercase = [normalizers.Lowercase()] if not any(word != word.lower() for word in words) else []
     tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), *lowercase])
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.add_special_tokens(special)
-    written = json.loads(tokenizer.to_str())
-    theirs = json.loads(source.backend_tokenizer.to_str())
-    written["post_processor"] = _renumbered(theirs["post_processor"], numbers)
+    data = json.loads(tokenizer.to_str())
+    source_data = json.loads(source.backend_tokenizer.to_str())
+    data["post_processor"] = _with_ids(source_data["post_processor"], ids)
     return PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer.from_str(json.dumps(written)),
+        tokenizer_object=Tokenizer.from_str(json.dumps(data)),
         model_max_length=source.model_max_length,
         model_input_names=source.model_input_names,
         **source.special_tokens_map,
     )
 
 
-def _renumbered(processor: Any, numbers: Mapping[str, int]) -> Any:
-    """What puts special tokens around a text, with their numbers in the new vocabulary."""
+def _with_ids(processor: Any, ids: Mapping[str, int]) -> Any:
+    """A post-processor, which puts special tokens around a text, with their ids in the new vocabulary."""
     if isinstance(processor, dict):
-        renumbered = {key: _renumbered(value, numbers) for key, value in processor.items()}
+        changed = {key: _with_ids(value, ids) for key, value in processor.items()}
         if "ids" in processor and "tokens" in processor:  # of a template
-            renumbered["ids"] = [numbers[token] for token in processor["tokens"]]
-        return renumbered
+            changed["ids"] = [ids[token] for token in processor["tokens"]]
+        return changed
     if isinstance(processor, list):
         if len(processor) == 2 and isinstance(processor[0], str) and isinstance(processor[1], int):
-            return [processor[0], numbers[processor[0]]]  # BERT's and RoBERTa's own
-        return [_renumbered(value, numbers) for value in processor]
+            return [processor[0], ids[processor[0]]]  # BERT's and RoBERTa's own
+        return [_with_ids(value, ids) for value in processor]
     return processor

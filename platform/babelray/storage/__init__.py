@@ -1,5 +1,5 @@
-"""One way to name a place: a local path, an `s3://bucket/key` URI, or `starter:` for the data shipped with Babelray."""
+"""Where data lies: a local path, an `s3://bucket/key` URI, or `starter:` for the data shipped with Babelray."""
 
-from babelray.storage.place import Place
+from babelray.storage.location import AnyPath, Location
 
-__all__ = ["Place"]
+__all__ = ["AnyPath", "Location"]

@@ -1,7 +1,7 @@
-"""S3 as a filesystem of pyarrow's, which is how Ray Train keeps checkpoints: with the patience of `s3`.
+"""S3 as a filesystem of pyarrow, which Ray Train stores checkpoints with: requests are repeated as in `s3`.
 
-pyarrow has its own S3 filesystem, which gives up after three attempts within a second; one with more patience
-loses it on the way to another process.
+pyarrow's own S3 filesystem gives up after three attempts within a second, and other retry settings are lost when it is
+pickled.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
-from babelray.storage import Place, s3
-from babelray.storage.scratch import scratch
+from babelray.storage import Location, s3
+from babelray.storage.temporary import temporary_folder
 
 
-def kept_in(place: Place) -> dict[str, Any]:
-    """What Ray's `RunConfig` is told of a place to keep things in."""
-    if not place.is_s3:
-        return {"storage_path": str(place)}
-    return {"storage_path": place.uri.removeprefix("s3://"), "storage_filesystem": filesystem()}
+def run_config_storage(location: Location) -> dict[str, Any]:
+    """The arguments of Ray's `RunConfig` that make it store a run at a location."""
+    if not location.is_s3:
+        return {"storage_path": str(location)}
+    return {"storage_path": location.uri.removeprefix("s3://"), "storage_filesystem": filesystem()}
 
 
 def filesystem() -> fs.PyFileSystem:
@@ -30,7 +30,7 @@ def filesystem() -> fs.PyFileSystem:
 
 
 class Handler(fs.FileSystemHandler):  # type: ignore[misc]
-    """What pyarrow asks of a filesystem. S3 has no folders: one is there as long as something lies below it."""
+    """The operations of a pyarrow filesystem. S3 has no folders: one exists as long as there is an object below it."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Handler)
@@ -98,12 +98,12 @@ class Handler(fs.FileSystemHandler):  # type: ignore[misc]
 
 
 class _Upload:
-    """A file that is sent when it is closed, in parts if it is large."""
+    """A file that is uploaded when it is closed, in parts if it is large."""
 
     def __init__(self, uri: str) -> None:
         self._uri, self.closed = uri, False
         self._folder = contextlib.ExitStack()
-        self._path = self._folder.enter_context(scratch()) / "object"
+        self._path = self._folder.enter_context(temporary_folder()) / "object"
         self._file = self._path.open("wb")
 
     def write(self, data: Any) -> int:

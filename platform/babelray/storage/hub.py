@@ -17,29 +17,29 @@ def filesystem() -> HfFileSystem:
 
 
 def glob(uri: str) -> list[str]:
-    with _Reached(uri):
+    with _ExplainErrors(uri):
         return sorted(f"hf://{path}" for path in filesystem().glob(uri.removeprefix("hf://")))
 
 
 def open_file(uri: str) -> BinaryIO:
-    with _Reached(uri):
+    with _ExplainErrors(uri):
         return filesystem().open(uri.removeprefix("hf://"), "rb")
 
 
 def size(uri: str) -> int:
-    with _Reached(uri):
+    with _ExplainErrors(uri):
         return int(filesystem().info(uri.removeprefix("hf://"))["size"])
 
 
 def digest(uri: str) -> str:
     """The hub's own hash of the content."""
-    with _Reached(uri):
+    with _ExplainErrors(uri):
         info = filesystem().info(uri.removeprefix("hf://"))
     return str(info.get("blob_id") or f"{info['size']}")
 
 
-class _Reached:
-    """Say plainly that the hub cannot be reached."""
+class _ExplainErrors:
+    """Raises a `StorageError` if the hub cannot be reached."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri

@@ -1,7 +1,8 @@
-"""One writer at a time for a place, and a lock that ends with its owner, however that ends.
+"""One writer at a time per location, and a lock that ends with its owner, even if the owner is killed.
 
-Locally it is the operating system's, which goes with the process. On S3 it is an object that its owner writes anew
-every few seconds: who finds one that does not change takes it over. No clock is read but the one that only runs.
+Locally it is a file lock, which the operating system releases when the process ends. On S3 it is an object that its
+owner rewrites every few seconds: another process takes over an object that no longer changes. Only the monotonic clock
+of one process is read, so that the clocks of machines may differ.
 """
 
 from __future__ import annotations
@@ -15,60 +16,60 @@ import uuid
 from collections.abc import Callable, Iterator
 
 from babelray.errors import StorageError
-from babelray.storage import Place, s3
-from babelray.storage.place import explained
+from babelray.storage import Location, s3
+from babelray.storage.location import explain_errors
 
-RENEWED = 3.0
-"""Seconds between two signs of life of a lock on S3."""
-STALE = 12.0
-"""Seconds without one after which it counts as left behind."""
+RENEWAL_SECONDS = 3.0
+"""Seconds between two renewals of a lock on S3."""
+STALE_SECONDS = 12.0
+"""Seconds without a renewal after which a lock counts as abandoned."""
 
 Check = Callable[[], None]
-"""An error if the lock was lost: its owner was stopped for long, or cut off, and another one has taken over."""
+"""Raises an error if the lock was lost: its owner was suspended or disconnected, and another run has taken over."""
 
 
 @contextlib.contextmanager
-def only_one(place: Place) -> Iterator[Check]:
+def exclusive_lock(location: Location) -> Iterator[Check]:
     """Keep two runs from building the same thing at the same time."""
-    lock = place.parent.parent / ".locks" / f"{place.parent.name}-{place.name}"
-    with _object(lock, place) if place.is_s3 else _file(lock, place) as check:
+    lock = location.parent.parent / ".locks" / f"{location.parent.name}-{location.name}"
+    with _s3_lock(lock, location) if location.is_s3 else _file_lock(lock, location) as check:
         yield check
 
 
-def _taken(place: Place) -> StorageError:
+def _locked_error(location: Location) -> StorageError:
     return StorageError(
-        f"another run is making {place}", "Wait for it to end, or stop it; this run then goes on from there."
+        f"another run is making {location}", "Wait for it to end, or stop it; this run then resumes its work."
     )
 
 
 @contextlib.contextmanager
-def _file(lock: Place, place: Place) -> Iterator[Check]:
+def _file_lock(lock: Location, location: Location) -> Iterator[Check]:
     if sys.platform == "win32":
         yield lambda: None
         return
     import fcntl
 
-    with explained(place, "write"):
+    with explain_errors(location, "write"):
         lock.path.parent.mkdir(parents=True, exist_ok=True)
         file = lock.path.open("w")
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _taken(place) from None
+            raise _locked_error(location) from None
         yield lambda: None
 
 
 @contextlib.contextmanager
-def _object(lock: Place, place: Place) -> Iterator[Check]:
-    held = _Held(lock.uri, place)
-    with explained(place, "write"):
+def _s3_lock(lock: Location, location: Location) -> Iterator[Check]:
+    held = _S3Lock(lock.uri, location)
+    with explain_errors(location, "write"):
         held.take()
-    ended = threading.Event()
+    released = threading.Event()
 
     def renew() -> None:
-        while not ended.wait(RENEWED) and not held.lost:
-            with contextlib.suppress(*s3.errors()):  # the server is away; the next time, then
+        while not released.wait(RENEWAL_SECONDS) and not held.lost:
+            with contextlib.suppress(*s3.errors()):  # the server is unavailable: try again at the next renewal
                 held.renew()
 
     thread = threading.Thread(target=renew, name="babelray-lock", daemon=True)
@@ -76,64 +77,67 @@ def _object(lock: Place, place: Place) -> Iterator[Check]:
     try:
         yield held.check
     finally:
-        ended.set()
+        released.set()
         thread.join(timeout=60)
         with contextlib.suppress(*s3.errors()):
             held.release()
 
 
-class _Held:
-    """A lock on S3, from the view of one who wants it or has it."""
+class _S3Lock:
+    """A lock on S3 that this process waits for or holds."""
 
-    def __init__(self, uri: str, place: Place) -> None:
-        self.uri, self.place = uri, place
+    def __init__(self, uri: str, location: Location) -> None:
+        self.uri, self.location = uri, location
         self.lost = False
         self._owner, self._count = uuid.uuid4().hex, 0
         self._tag: str | None = None
-        self._one_at_a_time = threading.Lock()
+        self._request_lock = threading.Lock()
 
     def take(self) -> None:
-        """Take it when it is free, or has not been renewed for long; say if this server cannot keep two apart."""
-        self._take()
-        if self._write_unless_there():
+        """Take the lock if it is free or stale; warn if the server does not support conditional writes."""
+        self._wait_and_take()
+        if self._overwrites_despite_condition():
             logging.getLogger("babelray").warning(
-                "this S3 server knows no conditional writes: see to it yourself that no two runs make %s", self.place
+                "this S3 server does not support conditional writes: make sure that no two runs make %s at once",
+                self.location,
             )
 
-    def _take(self) -> None:
-        seen, since, asked = "", 0.0, time.monotonic()
-        while not s3.patient(self._write)(None):
-            there = s3.patient(s3.read_tagged)(self.uri)
-            if there is None:
-                continue  # it has just been given back
+    def _wait_and_take(self) -> None:
+        last_tag, since, asked = "", 0.0, time.monotonic()
+        while not s3.with_retries(self._write)(None):
+            current = s3.with_retries(s3.read_tagged)(self.uri)
+            if current is None:
+                continue  # it has just been released
             now = time.monotonic()
-            if now > asked + RENEWED:  # the server was away: nobody could give a sign of life
+            if now > asked + RENEWAL_SECONDS:  # the server was unavailable: the owner could not renew it either
                 since = now
-            if there[1] != seen:
-                if seen:
-                    raise _taken(self.place)
+            if current[1] != last_tag:
+                if last_tag:
+                    raise _locked_error(self.location)
                 logging.getLogger("babelray").warning(
-                    "%s may be in the making by another run; looking for %.0f s whether that lives", self.place, STALE
+                    "another run may be making %s; waiting %.0f s for a sign of it",
+                    self.location,
+                    STALE_SECONDS,
                 )
-                seen, since = there[1], now
-            elif now > since + STALE:
-                if s3.patient(self._write)(seen):
+                last_tag, since = current[1], now
+            elif now > since + STALE_SECONDS:
+                if s3.with_retries(self._write)(last_tag):
                     return
-                raise _taken(self.place)
+                raise _locked_error(self.location)
             time.sleep(0.5)
             asked = time.monotonic()
 
     def renew(self) -> None:
-        with self._one_at_a_time:
+        with self._request_lock:
             self.lost = self.lost or not self._write(self._tag)
 
     def check(self) -> None:
-        with explained(self.place, "write"):
-            s3.patient(self.renew)()
+        with explain_errors(self.location, "write"):
+            s3.with_retries(self.renew)()
         if self.lost:
             raise StorageError(
-                f"another run has taken over {self.place}, since this one gave no sign of life",
-                "Give the same command again when the other has ended.",
+                f"another run has taken over {self.location}, since this one did not renew its lock",
+                "Run the same command again when the other has ended.",
             )
 
     def release(self) -> None:
@@ -141,19 +145,19 @@ class _Held:
         if not self.lost:
             s3.delete_object(self.uri)
 
-    def _write_unless_there(self) -> bool:
-        """Whether the server overwrites what it was told not to."""
-        with self._one_at_a_time:
-            tag = s3.patient(s3.write_if)(self.uri, f"{self._owner} {self._count}".encode(), None)
+    def _overwrites_despite_condition(self) -> bool:
+        """Whether the server overwrites an object although the request forbids it."""
+        with self._request_lock:
+            tag = s3.with_retries(s3.write_if)(self.uri, f"{self._owner} {self._count}".encode(), None)
             self._tag = tag or self._tag
         return tag is not None
 
     def _write(self, expected: str | None) -> bool:
-        """Write a new sign of life over the one that is expected, or where nothing is; False if it is another's."""
+        """Renew the lock if it has the expected tag, or take it if there is none; False if another process holds it."""
         self._count += 1
-        sign = f"{self._owner} {self._count}".encode()
-        tag = s3.write_if(self.uri, sign, expected)
-        if tag is None and (there := s3.read_tagged(self.uri)) and there[0].startswith(self._owner.encode()):
-            tag = s3.write_if(self.uri, sign, there[1])  # an answer had got lost
+        content = f"{self._owner} {self._count}".encode()
+        tag = s3.write_if(self.uri, content, expected)
+        if tag is None and (current := s3.read_tagged(self.uri)) and current[0].startswith(self._owner.encode()):
+            tag = s3.write_if(self.uri, content, current[1])  # the answer to an earlier request was lost
         self._tag = tag
         return tag is not None

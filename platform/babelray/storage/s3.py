@@ -1,7 +1,7 @@
 """S3 with boto3: files, folders, streams, server-side copies, and clear errors.
 
-A server that goes away for a short while costs only that while: what it did not answer is asked again, at growing
-intervals, for `PATIENCE` seconds. Every request here can be repeated without harm.
+A short outage of the server only delays a run: requests without an answer are repeated, at growing intervals, for
+`RETRY_SECONDS` seconds. Every request here can be repeated without harm.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _CLIENTS = threading.local()
 P = ParamSpec("P")
 R = TypeVar("R")
 
-PATIENCE = 45.0
-"""Seconds that a server may be away before the run ends."""
+RETRY_SECONDS = 45.0
+"""Longest outage of a server, in seconds, before the run ends."""
 PAUSES = (0.5, 5.0)
-"""Seconds before the first repetition, and between later ones at most."""
+"""Seconds before the first repetition, and at most between later ones."""
 
 
 def split(uri: str) -> tuple[str, str]:
@@ -44,7 +44,7 @@ def split(uri: str) -> tuple[str, str]:
 
 
 def client() -> S3Client:
-    """One client a thread; endpoint and credentials from the environment, as boto3 reads them."""
+    """One client per thread; endpoint and credentials from the environment, as boto3 reads them."""
     if not hasattr(_CLIENTS, "s3"):
         import boto3
         from botocore.config import Config
@@ -69,8 +69,8 @@ def errors() -> tuple[type[Exception], ...]:
     return _error_types() if "botocore" in sys.modules else ()
 
 
-def patient(function: Callable[P, R]) -> Callable[P, R]:
-    """Repeat a request while the server is away; an answer that says no is an answer."""
+def with_retries(function: Callable[P, R]) -> Callable[P, R]:
+    """Repeat a request while the server is unavailable. An error that the server itself reports is not repeated."""
 
     @functools.wraps(function)
     def call(*arguments: P.args, **named: P.kwargs) -> R:
@@ -81,8 +81,8 @@ def patient(function: Callable[P, R]) -> Callable[P, R]:
             except _error_types() as error:
                 now = time.monotonic()
                 if not deadline:
-                    deadline = now + PATIENCE
-                if not _is_away(error) or now >= deadline:
+                    deadline = now + RETRY_SECONDS
+                if not _is_unavailable(error) or now >= deadline:
                     raise
                 if pause == PAUSES[0]:
                     logging.getLogger("babelray").warning(
@@ -94,8 +94,8 @@ def patient(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _is_away(error: BaseException) -> bool:
-    """Whether the server did not answer, or said that it cannot at the moment."""
+def _is_unavailable(error: BaseException) -> bool:
+    """Whether the server did not answer, or reported that it is overloaded or failing."""
     from boto3.exceptions import RetriesExceededError
     from botocore import exceptions
 
@@ -103,30 +103,35 @@ def _is_away(error: BaseException) -> bool:
     if isinstance(error, exceptions.ClientError):
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         return status >= 500 or status in (408, 429)
-    cut = (exceptions.ConnectionError, exceptions.HTTPClientError, exceptions.IncompleteReadError, RetriesExceededError)
-    return isinstance(error, cut) and not _is_untrusted(error)
+    interruptions = (
+        exceptions.ConnectionError,
+        exceptions.HTTPClientError,
+        exceptions.IncompleteReadError,
+        RetriesExceededError,
+    )
+    return isinstance(error, interruptions) and not _is_untrusted(error)
 
 
 def _is_untrusted(error: BaseException) -> bool:
-    """Whether the server's certificate is; other trouble with TLS is that of a server that goes away."""
+    """Whether the server's certificate is not trusted; other TLS errors count as an outage."""
     return "CERTIFICATE_VERIFY_FAILED" in str(error)
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What went wrong below an upload or download of a file."""
+    """The error that made an upload or download fail."""
     from boto3.exceptions import Boto3Error
 
     return (error.__cause__ or error.__context__ or error) if isinstance(error, Boto3Error) else error
 
 
 def explain(error: BaseException) -> tuple[str, str]:
-    """What happened and what to do, without repeating anything secret that the error may carry."""
+    """The problem and its remedy, without any secret that the error may contain."""
     error = _cause(error)
     response = getattr(error, "response", None) or {}
     code = str(response.get("Error", {}).get("Code", type(error).__name__))
-    known = {
-        "404": ("it is not there", "Check the bucket and the key."),
-        "NoSuchKey": ("it is not there", "Check the key."),
+    explanations = {
+        "404": ("it does not exist", "Check the bucket and the key."),
+        "NoSuchKey": ("it does not exist", "Check the key."),
         "NoSuchBucket": ("the bucket does not exist", "Create it or check its name."),
         "403": ("access denied", "Check the credentials and the bucket's policy."),
         "AccessDenied": ("access denied", "Check the credentials and the bucket's policy."),
@@ -140,10 +145,10 @@ def explain(error: BaseException) -> tuple[str, str]:
         "ConnectionClosedError": ("the S3 server ended the connection", "Check AWS_ENDPOINT_URL and the network."),
         "ResponseStreamingError": ("the S3 server ended the connection", "Check AWS_ENDPOINT_URL and the network."),
     }
-    return known.get(code, (f"S3 answered {code}", "Check the bucket, the credentials and AWS_ENDPOINT_URL."))
+    return explanations.get(code, (f"S3 answered {code}", "Check the bucket, the credentials and AWS_ENDPOINT_URL."))
 
 
-@patient
+@with_retries
 def is_object(uri: str) -> bool:
     bucket, key = split(uri)
     try:
@@ -155,40 +160,40 @@ def is_object(uri: str) -> bool:
     return True
 
 
-@patient
+@with_retries
 def exists(uri: str) -> bool:
     bucket, key = split(uri)
     prefix = f"{key.rstrip('/')}/" if key else ""
-    found = client().list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1)
-    return bool(found.get("KeyCount")) or (bool(key) and is_object(uri))
+    answer = client().list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1)
+    return bool(answer.get("KeyCount")) or (bool(key) and is_object(uri))
 
 
-@patient
+@with_retries
 def sizes_below(uri: str) -> dict[str, int]:
     bucket, key = split(uri)
     prefix = f"{key.rstrip('/')}/" if key else ""
     pages = client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-    found = {item["Key"]: item["Size"] for page in pages for item in page.get("Contents", [])}
-    for name in found:  # an empty part would make a path absolute
+    sizes = {item["Key"]: item["Size"] for page in pages for item in page.get("Contents", [])}
+    for name in sizes:  # an empty part would make a path absolute
         if {"", ".", ".."} & {*name.removeprefix(prefix).removesuffix("/").split("/")} and name != prefix:
             raise StorageError(f"the key {name!r} would lead out of its folder", "Delete that object.")
-    return {key.removeprefix(prefix): found[key] for key in sorted(found) if not key.endswith("/")}
+    return {key.removeprefix(prefix): sizes[key] for key in sorted(sizes) if not key.endswith("/")}
 
 
-@patient
+@with_retries
 def read(uri: str) -> bytes:
     bucket, key = split(uri)
     return client().get_object(Bucket=bucket, Key=key)["Body"].read()
 
 
-@patient
+@with_retries
 def size(uri: str) -> int:
     bucket, key = split(uri)
     return client().head_object(Bucket=bucket, Key=key)["ContentLength"]
 
 
 def open_file(uri: str) -> BinaryIO:
-    """A stream that reads only the ranges that are asked for."""
+    """A stream that fetches only the ranges that are read."""
     return io.BufferedReader(_Object(uri, size(uri)), buffer_size=1 << 20)
 
 
@@ -218,27 +223,27 @@ class _Object(io.RawIOBase):
         return count
 
 
-@patient
+@with_retries
 def _range(uri: str, start: int, count: int) -> bytes:
     bucket, key = split(uri)
     return client().get_object(Bucket=bucket, Key=key, Range=f"bytes={start}-{start + count - 1}")["Body"].read()
 
 
-@patient
+@with_retries
 def write(uri: str, data: bytes) -> None:
     bucket, key = split(uri)
     client().put_object(Bucket=bucket, Key=key, Body=data)
 
 
 def write_if(uri: str, data: bytes, tag: str | None) -> str | None:
-    """Write an object if it has this tag, or if it is not there; its new tag, or None if it is another."""
+    """Write an object if it has this tag or, without a tag, if there is none; its new tag, or None if not written."""
     bucket, key = split(uri)
     condition: Any = {"IfNoneMatch": "*"} if tag is None else {"IfMatch": tag}
     try:
         return client().put_object(Bucket=bucket, Key=key, Body=data, **condition)["ETag"]
     except _error_types() as error:
         status = getattr(error, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        if status == 501:  # a server that knows no conditions
+        if status == 501:  # the server does not support conditions
             return client().put_object(Bucket=bucket, Key=key, Body=data)["ETag"]
         if status in (409, 412) or (status == 404 and tag is not None):
             return None
@@ -246,31 +251,31 @@ def write_if(uri: str, data: bytes, tag: str | None) -> str | None:
 
 
 def read_tagged(uri: str) -> tuple[bytes, str] | None:
-    """An object and its tag; None if it is not there."""
+    """An object and its tag; None if there is none."""
     bucket, key = split(uri)
     try:
-        found = client().get_object(Bucket=bucket, Key=key)
-        return found["Body"].read(), found["ETag"]
+        answer = client().get_object(Bucket=bucket, Key=key)
+        return answer["Body"].read(), answer["ETag"]
     except _error_types() as error:
         if getattr(error, "response", {}).get("Error", {}).get("Code") == "NoSuchKey":
             return None
         raise
 
 
-@patient
+@with_retries
 def upload(file: Path, uri: str) -> None:
     bucket, key = split(uri)
     client().upload_file(str(file), bucket, key)
 
 
-@patient
+@with_retries
 def download(uri: str, file: Path) -> None:
     bucket, key = split(uri)
     file.parent.mkdir(parents=True, exist_ok=True)
     client().download_file(bucket, key, str(file))
 
 
-@patient
+@with_retries
 def entity_tag(uri: str) -> str:
     bucket, key = split(uri)
     head = client().head_object(Bucket=bucket, Key=key)
@@ -286,16 +291,16 @@ def delete_below(uri: str) -> None:
         _delete(bucket, names[start : start + 1000])
 
 
-@patient
+@with_retries
 def _delete(bucket: str, names: list[str]) -> None:
     from botocore.exceptions import ClientError
 
     answer = client().delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": name} for name in names]})
-    for refused in answer.get("Errors", []):  # S3 calls that a success
+    for refused in answer.get("Errors", []):  # S3 reports success nevertheless
         if (code := refused.get("Code")) != "NoSuchKey":
             status = 503 if code in ("InternalError", "ServiceUnavailable", "SlowDown") else 403
-            said: Any = {"Error": refused, "ResponseMetadata": {"HTTPStatusCode": status}}
-            raise ClientError(said, "DeleteObjects")
+            response: Any = {"Error": refused, "ResponseMetadata": {"HTTPStatusCode": status}}
+            raise ClientError(response, "DeleteObjects")
 
 
 def delete_object(uri: str) -> None:
@@ -303,7 +308,7 @@ def delete_object(uri: str) -> None:
     client().delete_object(Bucket=bucket, Key=key)
 
 
-@patient
+@with_retries
 def copy(source: str, target: str) -> None:
     """Copy an object on the server."""
     (from_bucket, from_key), (to_bucket, to_key) = split(source), split(target)
@@ -314,7 +319,7 @@ def move(source: str, target: str, names: list[str], last: str) -> None:
     """Copy on the server, the file that marks completeness at the end; then delete the source."""
     for name in sorted(names, key=lambda n: n == last):
         copy(f"{source}/{name}", f"{target}/{name}")
-    if last in names:  # first, so that what is half deleted is not taken for complete
+    if last in names:  # first: a partly deleted folder must not count as complete
         bucket, key = split(source)
         _delete(bucket, [f"{key}/{last}"])
     delete_below(source)

@@ -1,11 +1,11 @@
-"""A sweep's space: the recipe that is varied, in what, by which figures it is judged, and how it is searched."""
+"""The space of a sweep: the recipe, the parameters that vary, the metrics that trials are scored by, and the search."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,45 +14,45 @@ from pydantic import Field, field_validator, model_validator
 
 from babelray.config import Config, operational
 from babelray.errors import RecipeError
-from babelray.recipe import Recipe, changed, load_run
-from babelray.run import NAME, Run
-from babelray.simulation.config import Simulation
+from babelray.pipeline.plan import NO_DIGESTS, Digests, plan
+from babelray.recipe.load import load_any_run, load_run, with_values
+from babelray.recipe.run import NAME, Run
 
 if TYPE_CHECKING:
-    from babelray.stages.pipeline import Step
+    from babelray.pipeline.plan import Step
 
 Values = dict[str, Any]
-"""What a trial changes in the recipe, by dotted path."""
+"""The values that a trial sets in the recipe, by dotted path."""
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
 
 
 class Range(Config):
-    """What a parameter can be: one of these four."""
+    """The values of a parameter: one of these four."""
 
     values: list[Any] | None = Field(None, min_length=1)
-    """Any of a list; a grid takes them in turn."""
+    """A list; a grid takes its items in turn."""
     uniform: tuple[float, float] | None = None
-    """A number between two …"""
+    """A number between two."""
     log_uniform: tuple[float, float] | None = None
-    """… likewise, but as often between 1 and 10 as between 10 and 100 …"""
+    """A number between two, uniform on a logarithmic scale."""
     integers: tuple[int, int] | None = None
-    """… or a whole number, both ends included."""
+    """A whole number between two, both included."""
 
     @field_validator("values")
     @classmethod
-    def _numbers_are_numbers(cls, values: list[Any] | None) -> list[Any] | None:
+    def _parse_numbers(cls, values: list[Any] | None) -> list[Any] | None:
         """YAML reads 1e-5, without a dot, as text."""
         return values and [float(v) if isinstance(v, str) and NUMBER.fullmatch(v) else v for v in values]
 
     @model_validator(mode="after")
-    def _is_one_range(self) -> Range:
+    def _check_range(self) -> Range:
         given = [name for name in type(self).model_fields if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError("give one of values, uniform, log_uniform, integers")
         if self.bounds is not None and not self.bounds[0] < self.bounds[1]:
-            raise ValueError(f"{given[0]}: the first number is to be less than the second")
+            raise ValueError(f"{given[0]}: the first number must be less than the second")
         if self.log_uniform is not None and self.log_uniform[0] <= 0:
-            raise ValueError("log_uniform: both numbers are to be above 0")
+            raise ValueError("log_uniform: both numbers must be above 0")
         return self
 
     @property
@@ -61,40 +61,40 @@ class Range(Config):
         return self.uniform or self.log_uniform or self.integers
 
     def examples(self) -> list[Any]:
-        """What can be tried out before anything starts: all of a list, or both ends."""
+        """Values that can be validated before anything starts: all of a list, or both ends."""
         return self.values if self.values is not None else list(self.bounds or ())
 
-    def has(self, value: Any) -> bool:
+    def contains(self, value: Any) -> bool:
         if self.values is not None:
             return value in self.values
         low, high = self.bounds or (0.0, 0.0)
         return isinstance(value, int | float) and low <= value <= high
 
-    def at(self, share: float) -> Any:
-        """The value at a share in [0, 1) of the way from the first to the last.
+    def at(self, fraction: float) -> Any:
+        """The value at a fraction in [0, 1) of the way from the first to the last.
 
         >>> Range(values=["a", "b"]).at(0.5), Range(log_uniform=(0.01, 1)).at(0.5), Range(integers=(1, 3)).at(0.99)
         ('b', 0.1, 3)
         """
         if self.values is not None:
-            return self.values[int(share * len(self.values))]
+            return self.values[int(fraction * len(self.values))]
         if self.integers is not None:
-            return self.integers[0] + int(share * (self.integers[1] - self.integers[0] + 1))
+            return self.integers[0] + int(fraction * (self.integers[1] - self.integers[0] + 1))
         if self.log_uniform is not None:
             low, high = self.log_uniform
-            return min(high, low * (high / low) ** share)
+            return min(high, low * (high / low) ** fraction)
         assert self.uniform is not None
-        return self.uniform[0] + share * (self.uniform[1] - self.uniform[0])
+        return self.uniform[0] + fraction * (self.uniform[1] - self.uniform[0])
 
 
 class Metric(Config):
-    """A figure that trials are judged by."""
+    """A metric that trials are scored by."""
 
     name: str
-    """As the manifest of a stage has it, the parts of nested figures joined by `/`. `*` stands for anything: then it is
-    the mean of all that fit, such as `by_language/*/bli/p1`."""
+    """Its name in the manifest of a stage, the keys of nested metrics joined by `/`. `*` matches anything: the value is
+    then the mean of all matches, such as `by_language/*/bli/p1`."""
     mode: Literal["max", "min"] = "max"
-    """Whether more or less is better."""
+    """Whether a higher or a lower value is better."""
 
     @property
     def title(self) -> str:
@@ -110,68 +110,68 @@ class Metric(Config):
 
 
 class AshaConfig(Config):
-    """Asynchronous successive halving (Li et al., 2020): after `grace`, `grace` x `factor` … steps, a training goes on
-    only if what it measures is among the best 1 / `factor` of all that came as far.
+    """Asynchronous successive halving (Li et al., 2020): after `grace`, `grace` x `factor` … steps a training
+    continues only if its metric is among the best 1 / `factor` of all that reached that step.
     """
 
     metric: Metric = Metric(name="validation/retrieval")
-    """What the training measures while it goes on: the recipe needs `pretrain.validation`."""
+    """A metric of the training's validation: the recipe needs `pretrain.validation`."""
     grace: int = Field(100, ge=1)
-    """Steps that every training gets."""
+    """Steps before the first decision."""
     factor: float = Field(3.0, gt=1)
 
 
 class Space(Config):
-    """A sweep: which trials there are, and how they are judged."""
+    """A sweep: its trials, and how they are scored."""
 
     name: str = Field(pattern=NAME)
     recipe: str
-    """The recipe that is varied, as `babelray run` takes it."""
+    """The recipe that varies, as `babelray run` takes it."""
     change: Values = Field(default_factory=dict)
-    """What is changed in it for all trials, by dotted path."""
+    """Values changed in it for all trials, by dotted path."""
     stage: str = "evaluate"
-    """How far a trial goes. Stages that no parameter changes are run once, for all of them."""
+    """The last stage of a trial. Stages that no parameter changes run once, for all trials."""
     parameters: dict[str, Range] = Field(min_length=1)
-    """What is varied, by dotted path."""
+    """The parameters that vary, by dotted path."""
     paper: Values = Field(default_factory=dict)
-    """What the paper chose, by dotted path, to compare with. If it chose every parameter, that point is tried first."""
+    """The published values, by dotted path. If they include every parameter, that point is tried first."""
     metrics: list[Metric] = Field(min_length=1)
-    """What counts. The first one decides which trial is best; several make a Pareto front."""
+    """The first one decides which trial is best; several make a Pareto front."""
     search: Literal["grid", "random", "optuna"] = "grid"
-    """All combinations; drawn at random; or drawn by Optuna (TPE) from what went well so far."""
+    """All combinations; random points; or points that Optuna (TPE) proposes from the results so far."""
     trials: int | None = operational(None, ge=1)
-    """How many points are tried, each with every seed; null: the whole grid. More can be asked for later."""
+    """The number of points, each with every seed; null: the whole grid. It can be raised later."""
     search_seed: int = Field(1, ge=0)
-    """Same seed, same points, as far as they do not depend on results."""
+    """The same seed gives the same points, as far as they do not depend on results."""
     seeds: list[int] = Field(default=[1], min_length=1)
-    """Every point is tried with each of them, and judged by the mean."""
+    """Every point is tried with each of them, and scored by the mean."""
     seed_key: str = "seed"
-    """Where a seed goes: `pretrain.seed` is that of the training alone, `seed` that of everything."""
+    """The key that a seed sets: `pretrain.seed` for the training alone, `seed` for everything."""
     scheduler: Literal["fifo", "asha", "pbt"] = "fifo"
-    """`fifo`: every trial goes to its end. `asha`: trainings that fall behind are stopped."""
+    """`fifo`: every trial runs to its end. `asha`: trainings that fall behind are stopped."""
     asha: AshaConfig = AshaConfig()
     concurrent: int | None = operational(None, ge=1)
     """Trials at the same time; null: one for every two CPUs of the cluster."""
 
     @field_validator("scheduler")
     @classmethod
-    def _can_be_traced(cls, scheduler: str) -> str:
+    def _check_scheduler(cls, scheduler: str) -> str:
         if scheduler == "pbt":
             raise ValueError(
                 "population-based training changes a training's settings while it runs and copies weights between "
-                "trials, so that no recipe makes its encoder again; use asha, with search: optuna"
+                "trials, so that no recipe reproduces its encoder; use asha, with search: optuna"
             )
         return scheduler
 
     @field_validator("seeds")
     @classmethod
-    def _seeds_differ(cls, seeds: list[int]) -> list[int]:
+    def _check_seeds(cls, seeds: list[int]) -> list[int]:
         if len(set(seeds)) < len(seeds):
             raise ValueError("a seed is given twice")
         return seeds
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Space:
+    def _check_consistency(self) -> Space:
         ranges = [path for path, given in self.parameters.items() if given.values is None]
         if self.search == "grid" and ranges:
             raise ValueError(f"search: a grid needs values for every parameter; {ranges[0]} has none")
@@ -180,79 +180,88 @@ class Space(Config):
         for path, value in self.paper.items():
             if path not in self.parameters:
                 raise ValueError(f"paper: {path} is not among the parameters")
-            if not self.parameters[path].has(value):
+            if not self.parameters[path].contains(value):
                 raise ValueError(f"paper: {path}: {value!r} is not in the range of the parameter")
         if self.seed_key in self.parameters:
-            raise ValueError(f"parameters: {self.seed_key} is where the seeds go")
+            raise ValueError(f"parameters: {self.seed_key} is the key that the seeds set")
         return self
 
     @property
     def points(self) -> int:
-        """How many there are to try."""
+        """The number of points to try."""
         if self.search != "grid":
             assert self.trials is not None
             return self.trials
-        whole = math.prod(len(given.values or ()) for given in self.parameters.values())
-        return min(whole, self.trials or whole)
+        size = math.prod(len(parameter.values or ()) for parameter in self.parameters.values())
+        return min(size, self.trials or size)
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """A space with the recipe that it varies."""
+    """A space with its recipe."""
 
     space: Space
     recipe: Run
 
     def varied(self, values: Values, seed: int) -> Run:
         """The recipe of one trial."""
-        return changed(self.recipe, values | {self.space.seed_key: seed})
+        return with_values(self.recipe, values | {self.space.seed_key: seed})
 
-    def plan(self, recipe: Run, known: Mapping[str, str] | None = None) -> list[Step]:
-        """The steps of a trial; `known`: digests of files that were read before."""
-        from babelray.stages import pipeline
+    def plan(self, recipe: Run, digests: Digests = NO_DIGESTS) -> list[Step]:
+        """The steps of a trial, without stages that only follow, such as pages that nobody would open.
 
-        if isinstance(recipe, Simulation):
-            return [pipeline.plan_simulation(recipe)]
-        assert isinstance(recipe, Recipe)
-        return pipeline.plan(recipe, self.space.stage, known)
+        `digests`: those of files that were read before.
+        """
+        steps = plan(recipe, self.space.stage, digests)
+        return [step for step in steps if step.name == self.space.stage or not step.stage.follows]
 
 
 def load_sweep(path: str | Path, overrides: Sequence[str] = ()) -> Sweep:
-    """Read a space and its recipe, and try every value that it names; nothing is run.
+    """Read a space and its recipe, and validate every value that it names; nothing is run.
 
-    Overrides are the recipe's, as everywhere, and come after what the space changes; with `sweep.` before them they are
-    the space's own: `sweep.trials=20`.
+    Overrides change the recipe, after the values that the space changes; with the prefix `sweep.` they change the
+    space: `sweep.trials=20`.
     """
-    if not Path(path).exists():
-        shipped = sorted(p.as_posix() for p in Path("tune/spaces").glob("*.yaml"))
-        remedy = f"Shipped spaces: {', '.join(shipped)}." if shipped else "Give the path of a space (a YAML file)."
-        raise RecipeError(f"there is no space at {path}", remedy)
-    own = [text.removeprefix("sweep.") for text in overrides if text.startswith("sweep.")]
-    space = load_run(Space, path, own)
-    kind = Simulation if space.stage == "simulate" else Recipe
+    space = _load_space(path, [text.removeprefix("sweep.") for text in overrides if text.startswith("sweep.")])
     changes = [f"{key}={json.dumps(value)}" for key, value in space.change.items()]
-    recipe: Run = load_run(kind, space.recipe, [*changes, *(o for o in overrides if not o.startswith("sweep."))])
-    if isinstance(recipe, Recipe) and recipe.variants:
-        recipe = changed(recipe, {"variants": {}})
-    for key, given in space.parameters.items():
-        for value in given.examples():
-            _tried(path, f"parameters.{key}", recipe, key, value)
-    for key, value in space.paper.items():
-        _tried(path, f"paper.{key}", recipe, key, value)
-    _tried(path, "seed_key", recipe, space.seed_key, space.seeds[0])
-    if space.scheduler == "asha" and not (
-        isinstance(recipe, Recipe) and recipe.pretrain and recipe.pretrain.validation
-    ):
+    recipe = load_any_run(space.recipe, [*changes, *(text for text in overrides if not text.startswith("sweep."))])
+    if recipe.variations():
+        recipe = with_values(recipe, {"variants": {}})
+    _check_values(path, space, recipe)
+    if space.scheduler == "asha" and not _validates(recipe):
         raise RecipeError(
-            f"{path}: scheduler: asha judges a training by what it measures on the way, and {space.recipe} has no "
+            f"{path}: scheduler: asha compares trainings by their validation, and {space.recipe} has no "
             "pretrain.validation",
             "Give it one under `change`, such as `pretrain.validation: {every: 50}`.",
         )
     return Sweep(space, recipe)
 
 
-def _tried(path: str | Path, where: str, recipe: Run, key: str, value: Any) -> None:
+def _load_space(path: str | Path, overrides: Sequence[str]) -> Space:
+    if not Path(path).exists():
+        shipped = sorted(p.as_posix() for p in Path("tune/spaces").glob("*.yaml"))
+        remedy = f"Shipped spaces: {', '.join(shipped)}." if shipped else "Give the path of a space (a YAML file)."
+        raise RecipeError(f"there is no space at {path}", remedy)
+    return load_run(Space, path, overrides)
+
+
+def _validates(recipe: Run) -> bool:
+    training = getattr(recipe, "pretrain", None)
+    return bool(training and training.validation)
+
+
+def _check_values(path: str | Path, space: Space, recipe: Run) -> None:
+    """Raise an error if the recipe does not take one of the space's values."""
+    for key, parameter in space.parameters.items():
+        for value in parameter.examples():
+            _check_value(path, f"parameters.{key}", recipe, key, value)
+    for key, value in space.paper.items():
+        _check_value(path, f"paper.{key}", recipe, key, value)
+    _check_value(path, "seed_key", recipe, space.seed_key, space.seeds[0])
+
+
+def _check_value(path: str | Path, where: str, recipe: Run, key: str, value: Any) -> None:
     try:
-        changed(recipe, {key: value})
+        with_values(recipe, {key: value})
     except RecipeError as error:
         raise RecipeError(f"{path}: {where}: with {value!r}: {error.problem}", "Correct the space.") from None

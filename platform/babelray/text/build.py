@@ -1,13 +1,13 @@
 """The corpus of many languages, built on the cluster with Ray Data.
 
-Four steps, each of small pieces that are written whole and, after an interruption, not done again:
+Four steps, each of small pieces that are written atomically and not computed again after an interruption:
 
-1. every chunk of every file is cut, cleaned and written (`work/chunks/`);
-2. per language, duplicates and what is over the limit are found from the sentences' keys alone;
-3. the sentences that stay are written in shards (`sentences/`), and their tokens counted;
-4. per language, the counts make the vocabulary (`vocabulary/`).
+1. every chunk of every file is segmented, cleaned and written (`work/chunks/`);
+2. per language, duplicates and sentences over the limit are determined from the sentences' keys alone;
+3. the selected sentences are written in shards (`sentences/`), and their tokens counted;
+4. per language, the vocabulary is computed from the counts (`vocabulary/`).
 
-What is written depends on the files, the recipe and the seed, not on the number of workers.
+The output depends on the files, the recipe and the seed, not on the number of workers.
 """
 
 from __future__ import annotations
@@ -21,112 +21,117 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from babelray import errors
+from babelray.cluster.tasks import Task, run_tasks
 from babelray.errors import BabelrayError, DataError
-from babelray.storage import Place
-from babelray.tasks import Task, run_tasks
-from babelray.text.clean import KEYED, clean
-from babelray.text.config import CorpusConfig
-from babelray.text.read import Chunk, list_chunks, read_groups, source_files
-from babelray.text.segment import Segmenter
-from babelray.text.select import choose
-from babelray.text.tables import (
+from babelray.storage import Location
+from babelray.storage.tables import (
     SENTENCES,
     TokenCounter,
-    kept_rows,
     read_arrow,
     schema,
     sum_counts,
+    take_rows,
     write_arrow,
     write_parquet,
     write_rows,
 )
+from babelray.text.clean import KEYED, clean
+from babelray.text.config import TextConfig
+from babelray.text.read import Chunk, list_chunks, read_groups, source_files
+from babelray.text.segment import Segmenter
+from babelray.text.select import select_rows
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from babelray.progress import Progress
+    from babelray.cluster.progress import Progress
 
 Statistics = dict[str, int]
 CPUS = 0.5
-"""Of a task: two for a core, so that one computes while the other waits for the storage or for Ray Data."""
+"""CPUs per task: two tasks share a core, so that one computes while the other waits for storage or Ray Data."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What every piece of work needs to know."""
+class CorpusLayout:
+    """The settings and the locations of all files of a corpus."""
 
-    config: CorpusConfig
+    config: TextConfig
     segmenters: Mapping[str, str]
     seed: int
-    out: Place
+    out: Location
 
-    def chunk(self, code: str, number: int) -> Place:
+    def chunk(self, code: str, number: int) -> Location:
         return self.out / "work" / "chunks" / code / f"{number:06}.arrow"
 
-    def notes(self, code: str, number: int) -> Place:
-        """What was counted in a chunk; written last, it marks the chunk done."""
+    def chunk_counts(self, code: str, number: int) -> Location:
+        """The counts of a chunk; written last, they mark the chunk complete."""
         return self.out / "work" / "chunks" / code / f"{number:06}.json"
 
-    def kept(self, code: str, number: int) -> Place:
-        return self.out / "work" / "kept" / code / f"{number:06}.arrow"
+    def selected_rows(self, code: str, number: int) -> Location:
+        return self.out / "work" / "selected" / code / f"{number:06}.arrow"
 
-    def shard(self, code: str, number: int) -> Place:
+    def shard(self, code: str, number: int) -> Location:
         return self.out / "sentences" / code / f"{number:05}.parquet"
 
-    def counts(self, code: str, number: int) -> Place:
+    def token_counts(self, code: str, number: int) -> Location:
         return self.out / "work" / "counts" / code / f"{number:05}.arrow"
 
-    def vocabulary(self, code: str) -> Place:
+    def vocabulary(self, code: str) -> Location:
         return self.out / "vocabulary" / f"{code}.parquet"
 
 
-def build_corpus(plan: Plan, held_out: Mapping[str, frozenset[str]], progress: Progress) -> dict[str, Statistics]:
+def build_corpus(
+    layout: CorpusLayout, held_out: Mapping[str, frozenset[str]], progress: Progress
+) -> dict[str, Statistics]:
     """Build every language; return the statistics of each."""
-    chunks = find_chunks(plan.config, list(plan.segmenters))
-    numbered: dict[str, list[Chunk]] = {code: [c for c in chunks if c.code == code] for code in plan.segmenters}
+    chunks = find_chunks(layout.config, list(layout.segmenters))
+    numbered: dict[str, list[Chunk]] = {code: [c for c in chunks if c.code == code] for code in layout.segmenters}
     work = [(code, number, chunk) for code, own in numbered.items() for number, chunk in enumerate(own)]
     total = sum(chunk.bytes for chunk in chunks) / 1e6
     done = 0.0
-    found: dict[str, Counter[str]] = {code: Counter(read=0, kept=0) for code in plan.segmenters}
-    cut = functools.partial(cut_chunk, plan, held_out)
+    statistics: dict[str, Counter[str]] = {code: Counter(read=0, kept=0) for code in layout.segmenters}
+    process = functools.partial(clean_chunk, layout, held_out)
     progress.update(0, total, "MB")
-    for (code, _, chunk), counts in on_cluster(cut, work):
-        found[code].update(counts)
+    for (code, _, chunk), counts in map_on_cluster(process, work):
+        statistics[code].update(counts)
         done += chunk.bytes / 1e6
         progress.update(done, total, "MB", code)
-    choosing = [Task(code, choose_rows, (plan, code, len(own))) for code, own in numbered.items()]
+    selections = [Task(code, select_chunk_rows, (layout, code, len(own))) for code, own in numbered.items()]
     shards: list[tuple[str, int, list[int]]] = []
-    for code, outcome in run_tasks(choosing, progress, "languages").items():
-        found[code].update(outcome["counts"])
+    for code, outcome in run_tasks(selections, progress, "languages").items():
+        statistics[code].update(outcome["counts"])
         shards += [(code, number, group) for number, group in enumerate(outcome["groups"])]
-    for number, _ in enumerate(on_cluster(functools.partial(write_shard, plan), shards), 1):
+    for number, _ in enumerate(map_on_cluster(functools.partial(write_shard, layout), shards), 1):
         progress.update(number, len(shards), "shards")
-    counting = [Task(code, write_vocabulary, (plan, code, sum(s[0] == code for s in shards))) for code in numbered]
-    for code, counts in run_tasks(counting, progress, "vocabularies").items():
-        found[code].update(counts)
-    return {code: _checked(code, counts) for code, counts in found.items()}
+    vocabularies = [
+        Task(code, write_vocabulary, (layout, code, sum(s[0] == code for s in shards))) for code in numbered
+    ]
+    for code, counts in run_tasks(vocabularies, progress, "vocabularies").items():
+        statistics[code].update(counts)
+    return {code: _check_not_empty(code, counts) for code, counts in statistics.items()}
 
 
-def _checked(code: str, counts: Counter[str]) -> Statistics:
+def _check_not_empty(code: str, counts: Counter[str]) -> Statistics:
+    """The counts that are not zero; an error if no sentence was kept."""
     if not counts["kept"]:
-        told = ", ".join(f"{name} {count}" for name, count in counts.items())
-        raise DataError(f"nothing is left of the text of {code!r} ({told})", "Check `corpus` in the recipe.")
+        reasons = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise DataError(f"nothing is left of the text of {code!r} ({reasons})", "Check `corpus` in the recipe.")
     return dict(sorted((name, count) for name, count in counts.items() if count))
 
 
-def find_chunks(config: CorpusConfig, codes: Sequence[str]) -> list[Chunk]:
+def find_chunks(config: TextConfig, codes: Sequence[str]) -> list[Chunk]:
     """The pieces of all files of all languages; a language without any file is an error."""
     files = {code: [(s, file) for s in config.text for file in source_files(s, code)] for code in codes}
     for code, own in files.items():
         if not own:
-            looked = ", ".join(source.path.replace("{lang}", code) for source in config.text)
-            raise DataError(f"no file for language {code!r} at {looked}", "Give it a source or leave the language out.")
+            paths = ", ".join(source.path.replace("{lang}", code) for source in config.text)
+            raise DataError(f"no file for language {code!r} at {paths}", "Give it a source or leave the language out.")
     return list_chunks(files, config.chunk_bytes)
 
 
-def on_cluster(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-    """Apply a function to every item with Ray Data; yields items with their results as they are done."""
+def map_on_cluster(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    """Apply a function to every item with Ray Data; yields items with their results as they complete."""
     import ray.data
 
     logging.getLogger("ray.data").setLevel(logging.ERROR)
@@ -138,8 +143,8 @@ def on_cluster(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator
         try:
             return {"number": row["id"], "result": json.dumps(function(items[row["id"]])), "error": ""}
         except BabelrayError as error:  # as a value: Ray would wrap it in its own traceback
-            told = [type(error).__name__, error.problem, error.remedy]
-            return {"number": row["id"], "result": "", "error": json.dumps(told)}
+            fields = [type(error).__name__, error.problem, error.remedy]
+            return {"number": row["id"], "result": "", "error": json.dumps(fields)}
 
     if not items:
         return
@@ -151,61 +156,63 @@ def on_cluster(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator
         yield items[row["number"]], json.loads(row["result"])
 
 
-def cut_chunk(plan: Plan, held_out: Mapping[str, frozenset[str]], item: tuple[str, int, Chunk]) -> Counter[str]:
-    """Step 1: the clean sentences of a chunk, with their keys; returns what was read and dropped."""
+def clean_chunk(
+    layout: CorpusLayout, held_out: Mapping[str, frozenset[str]], item: tuple[str, int, Chunk]
+) -> Counter[str]:
+    """Step 1: write the clean sentences of a chunk, with their keys; return what was read and dropped."""
     code, number, chunk = item
-    place = plan.chunk(code, number)
-    if plan.notes(code, number).exists():
-        return Counter(plan.notes(code, number).read_json()["counts"])
+    location = layout.chunk(code, number)
+    if layout.chunk_counts(code, number).exists():
+        return Counter(layout.chunk_counts(code, number).read_json()["counts"])
     counts: Counter[str] = Counter()
     batches = clean(
-        read_groups(chunk, plan.config, counts),
-        Segmenter.of(code, plan.segmenters[code]),
-        plan.config.cleaning,
-        chunk.source.format != "sentences",
+        read_groups(chunk, layout.config, counts),
+        Segmenter.for_language(code, layout.segmenters[code]),
+        layout.config.cleaning,
+        chunk.source.format == "sentences",
         held_out.get(code, frozenset()),
-        plan.seed,
+        layout.seed,
         counts,
     )
-    rows = write_arrow(place, batches, KEYED)
-    plan.notes(code, number).write_json({"rows": rows, "counts": counts})
+    rows = write_arrow(location, batches, KEYED)
+    layout.chunk_counts(code, number).write_json({"rows": rows, "counts": counts})
     return counts
 
 
-def choose_rows(plan: Plan, code: str, chunks: int) -> dict[str, Any]:
-    """Step 2: which rows of each chunk of a language stay; returns the counts and which chunks make which shard."""
+def select_chunk_rows(layout: CorpusLayout, code: str, chunks: int) -> dict[str, Any]:
+    """Step 2: select rows of each chunk of a language; return the counts, and the chunks of each shard."""
     import pyarrow as pa
 
-    places = [plan.chunk(code, number) for number in range(chunks)]
-    rows = sum(plan.notes(code, number).read_json()["rows"] for number in range(chunks))
-    pieces = [functools.partial(_keys, place) for place in places]
-    kept, distinct = choose(pieces, rows, plan.config.cleaning.max_sentences)
-    for number, positions in enumerate(kept):
-        write_arrow(plan.kept(code, number), [pa.record_batch([positions], schema=schema("row"))], ["row"])
-    sizes = [len(positions) for positions in kept]
+    locations = [layout.chunk(code, number) for number in range(chunks)]
+    rows = sum(layout.chunk_counts(code, number).read_json()["rows"] for number in range(chunks))
+    pieces = [functools.partial(_keys, location) for location in locations]
+    selected, distinct = select_rows(pieces, rows, layout.config.cleaning.max_sentences)
+    for number, positions in enumerate(selected):
+        write_arrow(layout.selected_rows(code, number), [pa.record_batch([positions], schema=schema("row"))], ["row"])
+    sizes = [len(positions) for positions in selected]
     counts = {
         "dropped: duplicate": rows - distinct,
         "dropped: over the limit": distinct - sum(sizes),
         "kept": sum(sizes),
     }
-    return {"counts": counts, "groups": shard_groups(sizes, plan.config.shard_sentences)}
+    return {"counts": counts, "groups": group_chunks(sizes, layout.config.shard_sentences)}
 
 
-def _keys(place: Place) -> Iterator[np.ndarray]:
-    for batch in read_arrow(place, "key"):
+def _keys(location: Location) -> Iterator[np.ndarray]:
+    for batch in read_arrow(location, "key"):
         yield batch.column(0).to_numpy()
 
 
-def shard_groups(kept: Sequence[int], least: int) -> list[list[int]]:
-    """Consecutive chunks, joined until a shard has at least so many sentences.
+def group_chunks(sizes: Sequence[int], least: int) -> list[list[int]]:
+    """Consecutive chunks, joined until a shard has at least `least` sentences.
 
-    >>> shard_groups([3, 0, 4, 9, 1], 5)
+    >>> group_chunks([3, 0, 4, 9, 1], 5)
     [[0, 1, 2], [3], [4]]
     """
     groups: list[list[int]] = []
     waiting: list[int] = []
     total = 0
-    for number, count in enumerate(kept):
+    for number, count in enumerate(sizes):
         waiting.append(number)
         total += count
         if total >= least:
@@ -216,36 +223,38 @@ def shard_groups(kept: Sequence[int], least: int) -> list[list[int]]:
     return groups
 
 
-def write_shard(plan: Plan, item: tuple[str, int, list[int]]) -> None:
-    """Step 3: one shard and the counts of its tokens; the counts, written last, mark it done."""
+def write_shard(layout: CorpusLayout, item: tuple[str, int, list[int]]) -> None:
+    """Step 3: write one shard and the counts of its tokens; the counts, written last, mark it complete."""
     code, number, chunks = item
-    if plan.counts(code, number).exists():
+    if layout.token_counts(code, number).exists():
         return
     counter = TokenCounter()
     batches = (
         batch
         for chunk in chunks
-        for kept in read_arrow(plan.kept(code, chunk), "row")
-        for batch in kept_rows(plan.chunk(code, chunk), kept.column(0).to_numpy())
+        for selected in read_arrow(layout.selected_rows(code, chunk), "row")
+        for batch in take_rows(layout.chunk(code, chunk), selected.column(0).to_numpy())
     )
-    write_parquet(plan.shard(code, number), counter.watch(batches), SENTENCES)
-    write_arrow(plan.counts(code, number), counter.table().to_batches(), ["word", "count"])
+    write_parquet(layout.shard(code, number), counter.count(batches), SENTENCES)
+    write_arrow(layout.token_counts(code, number), counter.table().to_batches(), ["word", "count"])
 
 
-def write_vocabulary(plan: Plan, code: str, shards: int) -> Statistics:
-    """Step 4: the words of a language, from the counts of its shards."""
+def write_vocabulary(layout: CorpusLayout, code: str, shards: int) -> Statistics:
+    """Step 4: write the vocabulary of a language, from the counts of its shards."""
     import pyarrow as pa
 
-    places = [plan.counts(code, number) for number in range(shards)]
-    tables = [pa.Table.from_batches([batch]) for place in places for batch in read_arrow(place, "word", "count")]
+    locations = [layout.token_counts(code, number) for number in range(shards)]
+    tables = [
+        pa.Table.from_batches([batch]) for location in locations for batch in read_arrow(location, "word", "count")
+    ]
     tokens = sum_counts(tables)
-    words = vocabulary(tokens, plan.config)
-    write_rows(plan.vocabulary(code), ({"word": w, "count": n} for w, n in words), ["word", "count"])
+    words = select_vocabulary(tokens, layout.config)
+    write_rows(layout.vocabulary(code), ({"word": w, "count": n} for w, n in words), ["word", "count"])
     return {"tokens": sum(tokens["count"].to_pylist()), "types": len(words)}
 
 
-def vocabulary(tokens: pa.Table, config: CorpusConfig) -> list[tuple[str, int]]:
-    """Lower-cased words by falling count, then by code point; a token without letter or digit is no word."""
+def select_vocabulary(tokens: pa.Table, config: TextConfig) -> list[tuple[str, int]]:
+    """Lower-cased words by falling count, then by code point; tokens without letter or digit are left out."""
     import pyarrow.compute as pc
 
     words: Counter[str] = Counter()

@@ -7,26 +7,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from babelray.storage import Place
-from babelray.text.tables import SENTENCES, read_parquet, read_table
+from babelray.storage import Location
+from babelray.storage.tables import SENTENCES, read_parquet, read_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def shards(corpus: Place, code: str) -> list[Place]:
+def list_shards(corpus: Location, code: str) -> list[Location]:
     """The shards of a language, in order."""
     folder = corpus / "sentences" / code
     return [folder / name for name in folder.files()]
 
 
-def iter_sentences(corpus: Place, code: str) -> Iterator[pa.RecordBatch]:
-    """Sentences of a language, a row group at a time: document, paragraph, sentence, text, tokens."""
-    for shard in shards(corpus, code):
+def iter_sentences(corpus: Location, code: str) -> Iterator[pa.RecordBatch]:
+    """Sentences of a language, one row group at a time: document, paragraph, sentence, text, tokens."""
+    for shard in list_shards(corpus, code):
         yield from read_parquet(shard, SENTENCES)
 
 
-def read_sentences(corpus: Place, code: str) -> pa.Table:
+def read_sentences(corpus: Location, code: str) -> pa.Table:
     """All sentences of a language."""
     import pyarrow as pa
 
@@ -35,26 +35,26 @@ def read_sentences(corpus: Place, code: str) -> pa.Table:
 
 @dataclass(frozen=True)
 class Block:
-    """Some consecutive sentences of a shard."""
+    """Consecutive sentences of a shard."""
 
-    shard: Place
+    shard: Location
     row_group: int
     start: int
     count: int
 
 
-def blocks(corpus: Place, code: str, size: int) -> list[Block]:
-    """The sentences of a language in blocks of at most `size`, found without reading them."""
+def list_blocks(corpus: Location, code: str, size: int) -> list[Block]:
+    """The sentences of a language in blocks of at most `size`; only the metadata of the shards is read."""
     import pyarrow.parquet as pq
 
-    found: list[Block] = []
-    for shard in shards(corpus, code):
+    result: list[Block] = []
+    for shard in list_shards(corpus, code):
         with shard.open() as stream:
-            described = pq.ParquetFile(stream).metadata
-        for group in range(described.num_row_groups):
-            rows = described.row_group(group).num_rows
-            found += [Block(shard, group, start, min(size, rows - start)) for start in range(0, rows, size)]
-    return found
+            metadata = pq.ParquetFile(stream).metadata
+        for group in range(metadata.num_row_groups):
+            rows = metadata.row_group(group).num_rows
+            result += [Block(shard, group, start, min(size, rows - start)) for start in range(0, rows, size)]
+    return result
 
 
 def read_block(block: Block) -> pa.Table:
@@ -63,15 +63,15 @@ def read_block(block: Block) -> pa.Table:
 
 
 @functools.lru_cache(maxsize=1)
-def _row_group(shard: Place, number: int) -> pa.Table:
-    """Kept while its blocks are read one after the other."""
+def _row_group(shard: Location, number: int) -> pa.Table:
+    """Cached while its blocks are read one after the other."""
     import pyarrow.parquet as pq
 
     with shard.open() as stream:
         return pq.ParquetFile(stream).read_row_group(number, columns=list(SENTENCES))
 
 
-def read_vocabulary(corpus: Place, code: str) -> dict[str, int]:
+def read_vocabulary(corpus: Location, code: str) -> dict[str, int]:
     """Words of a language with their counts, the most frequent first."""
     table = read_table(corpus / "vocabulary" / f"{code}.parquet")
     return dict(zip(table["word"].to_pylist(), table["count"].to_pylist(), strict=True))

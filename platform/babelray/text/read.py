@@ -1,6 +1,6 @@
-"""Files of any of the formats into paragraphs, in bounded memory, whatever the bytes are.
+"""Files of any of the formats into paragraphs, in bounded memory for any content.
 
-Uncompressed text is read in chunks, side by side: a chunk begins after the first blank line at or after a multiple
+Uncompressed text is read in chunks, in parallel: a chunk begins after the first blank line at or after a multiple
 of `chunk_bytes` (after the first line break, if no blank line is near), so that where chunks begin depends on
 the file alone. A compressed file is one chunk.
 """
@@ -17,37 +17,37 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from babelray.errors import DataError
-from babelray.storage import Place
-from babelray.text.config import CorpusConfig, TextSource
+from babelray.storage import Location
+from babelray.text.config import TextConfig, TextSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 BLOCK = 1 << 20
 GROUP = 1000
-"""Longest run of sentences of one paragraph that is handed on at once."""
+"""Largest number of sentences of one paragraph per `Group`."""
 COMPRESSED = (".gz", ".zst", ".xz")
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of a file. `start` and `end` are bytes, or row groups of a parquet file."""
+    """A part of a file. `start` and `end` are bytes, or row groups of a parquet file."""
 
     code: str
     source: TextSource
-    file: Place
+    file: Location
     number: int
-    """Which file of the language it is, over all sources."""
+    """The number of the file among those of the language, over all sources."""
     start: int
     end: int | None
     bytes: int
-    """About how much there is to read, for the progress bar."""
+    """The approximate amount to read, for the progress bar."""
 
 
 @dataclass
 class Group:
-    """Consecutive sentences of one paragraph, or one paragraph that is yet to be cut into sentences."""
+    """Consecutive sentences of one paragraph, or one paragraph that is not segmented yet."""
 
     document: int
     paragraph: int
@@ -56,21 +56,23 @@ class Group:
     """Sentences of this paragraph that came in earlier groups."""
 
 
-def source_files(source: TextSource, code: str) -> list[Place]:
-    """The files of a language; an error that says what was looked for if they are required and not there."""
+def source_files(source: TextSource, code: str) -> list[Location]:
+    """The files of a language; an error if they are required and there are none."""
     if source.languages is not None and code not in source.languages:
         return []
-    place = Place.parse(source.path.replace("{lang}", code))
-    found = place.glob()
-    if not found and source.required:
-        if place.exists():
-            raise DataError(f"{place} is a folder, not a file", "Name the files in it with a pattern, such as *.txt.")
-        raise DataError(f"no file for language {code!r} at {place}", "Check the path in the recipe's `corpus.text`.")
-    return found
+    location = Location.parse(source.path.replace("{lang}", code))
+    files = location.glob()
+    if not files and source.required:
+        if location.exists():
+            raise DataError(
+                f"{location} is a folder, not a file", "Name the files in it with a pattern, such as *.txt."
+            )
+        raise DataError(f"no file for language {code!r} at {location}", "Check the path in the recipe's `corpus.text`.")
+    return files
 
 
-def list_chunks(files: Mapping[str, list[tuple[TextSource, Place]]], chunk_bytes: int) -> list[Chunk]:
-    """All pieces of all files, in the order in which their sentences count."""
+def list_chunks(files: Mapping[str, list[tuple[TextSource, Location]]], chunk_bytes: int) -> list[Chunk]:
+    """The chunks of all files, in the order in which their sentences are numbered."""
     chunks: list[Chunk] = []
     for code, sources in files.items():
         for number, (source, file) in enumerate(sources):
@@ -78,42 +80,44 @@ def list_chunks(files: Mapping[str, list[tuple[TextSource, Place]]], chunk_bytes
                 chunks += _row_groups(code, source, file, number)
                 continue
             size = file.size()
-            whole = file.name.endswith(COMPRESSED) or size <= chunk_bytes
-            starts = [0] if whole else range(0, size, chunk_bytes)
+            single = file.name.endswith(COMPRESSED) or size <= chunk_bytes
+            starts = [0] if single else range(0, size, chunk_bytes)
             for start in starts:
-                end = None if whole else start + chunk_bytes
-                chunks.append(Chunk(code, source, file, number, start, end, size if whole else chunk_bytes))
+                end = None if single else start + chunk_bytes
+                chunks.append(Chunk(code, source, file, number, start, end, size if single else chunk_bytes))
     return chunks
 
 
-def _row_groups(code: str, source: TextSource, file: Place, number: int) -> list[Chunk]:
+def _row_groups(code: str, source: TextSource, file: Location, number: int) -> list[Chunk]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with file.open() as stream:
-            described = pq.ParquetFile(stream).metadata
+            metadata = pq.ParquetFile(stream).metadata
     except pa.ArrowInvalid as error:
         raise DataError(f"{file} is not a parquet file ({error})", "Check `format` in the recipe.") from None
-    if source.field not in described.schema.to_arrow_schema().names:
-        known = ", ".join(described.schema.to_arrow_schema().names)
-        raise DataError(f"{file} has no column {source.field!r}", f"It has: {known}. Set `field` in the recipe.")
-    sizes = [described.row_group(i).total_byte_size for i in range(described.num_row_groups)]
+    names = metadata.schema.to_arrow_schema().names
+    if source.field not in names:
+        raise DataError(
+            f"{file} has no column {source.field!r}", f"It has: {', '.join(names)}. Set `field` in the recipe."
+        )
+    sizes = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
     return [Chunk(code, source, file, number, i, i + 1, size) for i, size in enumerate(sizes)]
 
 
-def read_groups(chunk: Chunk, config: CorpusConfig, counts: Counter[str]) -> Iterator[Group]:
-    """The paragraphs of a chunk, in order. What cannot be used is counted in `counts`, as read and dropped."""
+def read_groups(chunk: Chunk, config: TextConfig, counts: Counter[str]) -> Iterator[Group]:
+    """The paragraphs of a chunk, in order. Unusable lines are counted in `counts`, as read and dropped."""
     if chunk.source.format == "parquet":
-        yield from _documents(_parquet_texts(chunk), chunk, counts)
+        yield from _document_groups(_parquet_texts(chunk), chunk, counts)
     elif chunk.source.format == "jsonl":
-        yield from _documents(_json_texts(_text_lines(chunk, config, counts), chunk, counts), chunk, counts)
+        yield from _document_groups(_json_texts(_text_lines(chunk, config, counts), chunk, counts), chunk, counts)
     else:
-        yield from _plain(_text_lines(chunk, config, counts), chunk)
+        yield from _plain_groups(_text_lines(chunk, config, counts), chunk)
 
 
-def _plain(lines: Iterator[tuple[int, str]], chunk: Chunk) -> Iterator[Group]:
-    """Lines of text: blank ones end a document, or a paragraph where every line is a sentence."""
+def _plain_groups(lines: Iterator[tuple[int, str]], chunk: Chunk) -> Iterator[Group]:
+    """Lines of text: blank ones end a document, or a paragraph if every line is a sentence."""
     sentences = chunk.source.format == "sentences"
     group: Group | None = None
     paragraph = 0
@@ -140,13 +144,13 @@ def _plain(lines: Iterator[tuple[int, str]], chunk: Chunk) -> Iterator[Group]:
         yield group
 
 
-def _documents(texts: Iterator[tuple[int, str]], chunk: Chunk, counts: Counter[str]) -> Iterator[Group]:
+def _document_groups(texts: Iterator[tuple[int, str]], chunk: Chunk, counts: Counter[str]) -> Iterator[Group]:
     """Whole documents: a line break separates paragraphs."""
     for offset, text in texts:
         document = (chunk.number << 40) | offset
         try:
             text.encode()
-        except UnicodeEncodeError:  # half of a surrogate pair, which JSON can smuggle in
+        except UnicodeEncodeError:  # half of a surrogate pair, which JSON can contain
             _drop(counts, "not UTF-8")
             continue
         for number, line in enumerate(line for line in map(tidy, text.splitlines()) if line):
@@ -182,7 +186,7 @@ def _parquet_texts(chunk: Chunk) -> Iterator[tuple[int, str]]:
                 yield row, text
 
 
-def _text_lines(chunk: Chunk, config: CorpusConfig, counts: Counter[str]) -> Iterator[tuple[int, str]]:
+def _text_lines(chunk: Chunk, config: TextConfig, counts: Counter[str]) -> Iterator[tuple[int, str]]:
     """The lines of a chunk as text, with their offsets; blank ones as empty strings."""
     column = chunk.source.column
     for offset, line in _raw_lines(chunk, config, counts):
@@ -203,16 +207,16 @@ def _text_lines(chunk: Chunk, config: CorpusConfig, counts: Counter[str]) -> Ite
         yield offset, text.strip() if chunk.source.format == "jsonl" else tidy(text)
 
 
-def _raw_lines(chunk: Chunk, config: CorpusConfig, counts: Counter[str]) -> Iterator[tuple[int, bytes | None]]:
+def _raw_lines(chunk: Chunk, config: TextConfig, counts: Counter[str]) -> Iterator[tuple[int, bytes | None]]:
     """The lines of a chunk as bytes; a file that is damaged in the middle is an error, or counted."""
     with chunk.file.open() as raw:
         size = chunk.file.size()
         by_line = chunk.source.format == "jsonl"
-        start = boundary(raw, chunk.start, size, config.chunk_bytes, by_line)
-        end = None if chunk.end is None else boundary(raw, chunk.end, size, config.chunk_bytes, by_line)
+        start = find_boundary(raw, chunk.start, size, config.chunk_bytes, by_line)
+        end = None if chunk.end is None else find_boundary(raw, chunk.end, size, config.chunk_bytes, by_line)
         raw.seek(start)
         try:
-            yield from bounded_lines(_decompressed(raw, chunk.file.name), start, end, config.cleaning.max_line_bytes)
+            yield from read_bounded_lines(_decompress(raw, chunk.file.name), start, end, config.cleaning.max_line_bytes)
         except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
             if not _is_damage(error):
                 raise
@@ -223,7 +227,7 @@ def _raw_lines(chunk: Chunk, config: CorpusConfig, counts: Counter[str]) -> Iter
 
 
 def _is_damage(error: Exception) -> bool:
-    """Whether a decompressor complains, rather than the disk or the network."""
+    """Whether the error comes from the decompressor, not from the disk or the network."""
     return not isinstance(error, OSError) or (error.errno is None and "AWS Error" not in str(error))
 
 
@@ -232,7 +236,7 @@ def _drop(counts: Counter[str], reason: str) -> None:
     counts[f"dropped: {reason}"] += 1
 
 
-def _decompressed(raw: BinaryIO, name: str) -> Any:
+def _decompress(raw: BinaryIO, name: str) -> Any:
     import gzip
 
     if name.endswith(".gz"):
@@ -246,8 +250,8 @@ def _decompressed(raw: BinaryIO, name: str) -> Any:
     return raw
 
 
-def boundary(file: BinaryIO, position: int, size: int, window: int, by_line: bool) -> int:
-    """Where the chunk that is due at a position begins."""
+def find_boundary(file: BinaryIO, position: int, size: int, window: int, by_line: bool) -> int:
+    """The first byte of the chunk that should begin at a position."""
     if position <= 0 or position >= size:
         return max(0, min(position, size))
     file.seek(position - 1)
@@ -258,17 +262,17 @@ def boundary(file: BinaryIO, position: int, size: int, window: int, by_line: boo
         file.seek(position - 1)
     offset = position - 1
     while block := file.read(BLOCK):
-        found = block.find(b"\n")
-        if found >= 0:
-            return offset + found + 1
+        line_feed = block.find(b"\n")
+        if line_feed >= 0:
+            return offset + line_feed + 1
         offset += len(block)
     return size
 
 
-def bounded_lines(stream: Any, start: int, end: int | None, limit: int) -> Iterator[tuple[int, bytes | None]]:
+def read_bounded_lines(stream: Any, start: int, end: int | None, limit: int) -> Iterator[tuple[int, bytes | None]]:
     """Lines with their offsets, ended by LF, CR LF or CR; None for a line of more than `limit` bytes.
 
-    Never holds more than a line and a block. A line belongs to the chunk in which it starts.
+    Memory holds at most one line and one block. A line belongs to the chunk in which it starts.
     """
     offset, rest, skipping = start, b"", False
     position = start
@@ -300,14 +304,14 @@ _INVISIBLE = re.compile("[\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ufeff]")
 
 
 def tidy(text: str) -> str:
-    r"""NFC; control characters become spaces, direction marks and byte-order marks go; no space around.
+    r"""NFC; control characters become spaces, direction marks and byte-order marks are deleted, and outer space too.
 
     >>> tidy("\ufeffcafe\u0301\x00 \u200fشاي\r\n")
     'café  شاي'
     """
     import unicodedata
 
-    if not text.isprintable():  # the line break is gone by now: few lines have anything to take out
+    if not text.isprintable():  # the line break is stripped already: few lines have anything to delete
         text = _INVISIBLE.sub("", _CONTROL.sub(" ", text))
     text = text.strip()
     return text if text.isascii() else unicodedata.normalize("NFC", text)

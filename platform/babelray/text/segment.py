@@ -1,7 +1,7 @@
 """Text into sentences, sentences into tokens.
 
-ICU cuts every language; for some another segmenter cuts words better and is used when it is installed (the
-`segmenters` extra). Whatever cuts them, tokens are pieces of the text in their order.
+ICU segments every language; for some languages another segmenter finds better words and is used if it is installed (the
+`segmenters` extra). With every segmenter, tokens are pieces of the text in their order.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PACKAGES = {"icu": "icu4py", "fugashi": "fugashi", "jieba": "jieba", "pythainlp": "pythainlp", "kiwipiepy": "kiwipiepy"}
-"""Segmenters and the packages they come in."""
+"""Segmenters and their packages."""
 
 
 def resolve_segmenters(
-    languages: Mapping[str, Language], chosen: Mapping[str, str], missing: str
+    languages: Mapping[str, Language], overrides: Mapping[str, str], missing: str
 ) -> tuple[dict[str, str], list[str]]:
-    """Which segmenter cuts which language, and what to tell the user about those that are not installed."""
-    found: dict[str, str] = {}
+    """The segmenter of each language, and messages about those that are not installed."""
+    names: dict[str, str] = {}
     remarks: list[str] = []
-    for code in chosen:
+    for code in overrides:
         if code not in languages:
             raise RecipeError(
                 f"corpus.segmenters: {code!r} is not among the languages", "Remove it or add the language."
             )
     for code, language in languages.items():
-        name = chosen.get(code, language.segmenter)
+        name = overrides.get(code, language.segmenter)
         if name not in PACKAGES:
             raise RecipeError(f"unknown segmenter {name!r} for language {code!r}", f"Known: {', '.join(PACKAGES)}.")
         if importlib.util.find_spec(PACKAGES[name]) is None:
             if missing == "error":
                 remedy = "Install it: pip install 'babelray[segmenters]', or set corpus.missing_segmenter to icu."
                 raise RecipeError(f"the segmenter {name!r} for language {code!r} is not installed", remedy)
-            remarks.append(f"{code}: {name} is not installed, words are cut by ICU")
+            remarks.append(f"{code}: {name} is not installed, ICU segments its words")
             name = "icu"
-        found[code] = name
-    return found, remarks
+        names[code] = name
+    return names, remarks
 
 
 class Segmenter:
-    """Sentences and tokens of one language.
+    """Splits text of one language into sentences and tokens.
 
-    >>> Segmenter.of("zh").tokens("我喜欢喝茶。")
+    >>> Segmenter.for_language("zh").tokens("我喜欢喝茶。")
     ['我', '喜欢', '喝茶', '。']
     """
 
@@ -58,12 +58,12 @@ class Segmenter:
 
         self._sentences, self._words = SentenceBreaker, WordBreaker
         self.locale = code.split("_")[0]
-        self._pieces = None if name == "icu" else _OTHERS[name]()
+        self._split_words = None if name == "icu" else _SPLITTERS[name]()
 
     @classmethod
     @functools.cache
-    def of(cls, code: str, name: str = "icu") -> Segmenter:
-        """One for a process: some load a dictionary of many megabytes."""
+    def for_language(cls, code: str, name: str = "icu") -> Segmenter:
+        """The segmenter of a language, one per process: some load a dictionary of many megabytes."""
         return cls(code, name)
 
     def sentences(self, paragraph: str) -> list[str]:
@@ -71,40 +71,40 @@ class Segmenter:
         return [s for piece in self._sentences(paragraph, self.locale) if (s := piece.strip())]
 
     def tokens(self, sentence: str) -> list[str]:
-        """The tokens of a sentence: words, numbers and marks, no space."""
-        pieces = self._pieces(sentence) if self._pieces else self._words(sentence, self.locale)
+        """The tokens of a sentence: words, numbers and punctuation, no space."""
+        pieces = self._split_words(sentence) if self._split_words else self._words(sentence, self.locale)
         return [piece for piece in pieces if not piece.isspace()]
 
     def sentences_of_each(self, paragraphs: Sequence[str]) -> list[list[str]]:
-        """The sentences of several paragraphs, none of which has a line break in it.
+        """The sentences of several paragraphs, none of which contains a line break.
 
-        Setting ICU up costs as much as cutting a short paragraph, and a line break always ends a sentence
-        (rule SB4 of Unicode's UAX 29): all are cut at once.
+        Setting ICU up costs as much as segmenting a short paragraph, and a line break always ends a sentence (rule SB4
+        of Unicode's UAX 29): all are segmented at once.
         """
-        found: list[list[str]] = [[]]
+        sentences: list[list[str]] = [[]]
         for piece in self._sentences("\n".join(paragraphs), self.locale):
             if sentence := piece.strip():
-                found[-1].append(sentence)
+                sentences[-1].append(sentence)
             if piece[-1] == "\n":
-                found.append([])
-        return found
+                sentences.append([])
+        return sentences
 
     def pieces_of_all(self, sentences: Sequence[str]) -> pa.StringArray:
-        r"""The tokens of several sentences, none of which has a line break in it, with `\n` after each sentence.
+        r"""The tokens of several sentences, none of which contains a line break, with `\n` after each sentence.
 
-        Other pieces of space may stand between tokens too. A line break is always a piece of its own (rules WB3a
-        and WB3b of UAX 29), so that cutting all at once gives what cutting each alone would.
+        There may be pieces of other white space between tokens. A line break is always a piece of its own (rules WB3a
+        and WB3b of UAX 29), so that segmenting all at once gives the same tokens as segmenting each alone.
         """
         import numpy as np
         import pyarrow as pa
 
-        if self._pieces is not None:
+        if self._split_words is not None:
             pieces: list[str] = []
             for sentence in sentences:
-                pieces.extend(self._pieces(sentence))
+                pieces.extend(self._split_words(sentence))
                 pieces.append("\n")
             return pa.array(pieces, pa.string())
-        # ICU's pieces cover the text from end to end: their lengths are enough to cut its bytes.
+        # ICU's pieces cover the text completely: their lengths are enough to split its bytes.
         text = "\n".join([*sentences, ""])
         ends = np.cumsum(np.fromiter(map(len, self._words(text, self.locale)), np.int32))
         data = text.encode()
@@ -138,7 +138,7 @@ def _pythainlp() -> Callable[[str], Iterable[str]]:
 
 
 def _kiwipiepy() -> Callable[[str], Iterable[str]]:
-    """Morphemes by the characters they stand for; those that share characters (contractions) are one token."""
+    """Morphemes by the characters they cover; those that share characters (contractions) are one token."""
     from kiwipiepy import Kiwi
 
     kiwi = Kiwi(num_workers=1)
@@ -156,4 +156,4 @@ def _kiwipiepy() -> Callable[[str], Iterable[str]]:
     return tokens
 
 
-_OTHERS = {"fugashi": _fugashi, "jieba": _jieba, "pythainlp": _pythainlp, "kiwipiepy": _kiwipiepy}
+_SPLITTERS = {"fugashi": _fugashi, "jieba": _jieba, "pythainlp": _pythainlp, "kiwipiepy": _kiwipiepy}

@@ -1,7 +1,7 @@
-"""MLflow's model registry: trained encoders by name, each version with its files, and names such as `champion` for one.
+"""MLflow's model registry: trained encoders by name, each version with its files, and aliases such as `champion`.
 
-`models:/NAME@ALIAS` and `models:/NAME/VERSION` stand for an encoder wherever a folder does. Nothing is pickled: a
-version is the folder that `save_pretrained` left.
+`models:/NAME@ALIAS` and `models:/NAME/VERSION` are accepted wherever the folder of an encoder is. Nothing is pickled: a
+version is a folder written by `save_pretrained`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from babelray.errors import DataError
-from babelray.storage import Place
+from babelray.storage import Location
+from babelray.tracking.client import already_exists, connect, describe_error, http_status
 
 SCHEME = "models:/"
 FOLDER = "encoder"
@@ -28,62 +29,59 @@ _ALIAS = re.compile(r"models:/([A-Za-z0-9][A-Za-z0-9._-]*)@([A-Za-z][A-Za-z0-9_-
 _VERSION = re.compile(r"models:/([A-Za-z0-9][A-Za-z0-9._-]*)/([0-9]+)")
 
 
-def register(client: Any, name: str, alias: str, place: Place, key: str, run_id: str) -> str:
-    """Make an encoder a version of a model, unless it is one, and give it the alias; returns the version."""
-    version = registered(client, name, key)
+def register_encoder(client: Any, name: str, alias: str, location: Location, key: str, run_id: str) -> str:
+    """Register an encoder as a version of a model, unless it is one, and set the alias; returns the version."""
+    version = find_version(client, name, key)
     if version is None:
-        with place.local_input() as folder:
+        with location.local_input() as folder:
             client.log_artifacts(run_id, str(folder), FOLDER)
-        _make_model(client, name)
+        _create_model(client, name)
         source = f"{client.get_run(run_id).info.artifact_uri}/{FOLDER}"
         version = client.create_model_version(name, source, run_id, tags={TAG: key}).version
     client.set_registered_model_alias(name, alias, version)
     return str(version)
 
 
-def _make_model(client: Any, name: str) -> None:
+def _create_model(client: Any, name: str) -> None:
     from mlflow.exceptions import MlflowException
-
-    from babelray.tracking.sender import is_there_already
 
     if client.search_registered_models(f"name = '{name}'"):
         return
     try:
         client.create_registered_model(name)
     except MlflowException as error:
-        if not is_there_already(error):
+        if not already_exists(error):
             raise
 
 
-def registered(client: Any, name: str, key: str) -> str | None:
-    """The version that holds the encoder with this fingerprint."""
-    found = client.search_model_versions(f"name = '{name}'")
-    return next((str(version.version) for version in found if version.tags.get(TAG) == key), None)
+def find_version(client: Any, name: str, key: str) -> str | None:
+    """The version of the encoder with this fingerprint; None if it is not registered."""
+    versions = client.search_model_versions(f"name = '{name}'")
+    return next((str(version.version) for version in versions if version.tags.get(TAG) == key), None)
 
 
-def alias_of(client: Any, name: str, version: str, alias: str) -> bool:
-    """Whether the alias stands for this version."""
+def has_alias(client: Any, name: str, version: str, alias: str) -> bool:
+    """Whether the alias points to this version."""
     return str(client.get_registered_model(name).aliases.get(alias, "")) == str(version)
 
 
-def resolved(path: str, uri: str) -> str:
-    """The version that an alias stands for now, so that a run is always of one; any other path as it is."""
+def resolve_alias(path: str, uri: str) -> str:
+    """The version that an alias points to now, so that a run always uses the same; any other path unchanged."""
     if not path.startswith(SCHEME):
         return path
     if _VERSION.fullmatch(path):
         return path
-    named = _ALIAS.fullmatch(path)
-    if named is None:
+    match = _ALIAS.fullmatch(path)
+    if match is None:
         raise DataError(f"cannot understand {path!r}", "Write models:/NAME@ALIAS or models:/NAME/VERSION.")
-    with _explained(path):
-        version = _client(uri).get_model_version_by_alias(*named.groups()).version
-    return f"{SCHEME}{named[1]}/{version}"
+    with _readable_errors(path):
+        version = connect(uri).get_model_version_by_alias(*match.groups()).version
+    return f"{SCHEME}{match[1]}/{version}"
 
 
-def fetched(path: str, uri: str) -> str:
-    """A local folder with the files of a version, kept for the next time."""
-    exact = resolved(path, uri)
-    name, version = exact.removeprefix(SCHEME).split("/")
+def download_version(path: str, uri: str) -> str:
+    """A local folder with the files of a version, cached."""
+    name, version = resolve_alias(path, uri).removeprefix(SCHEME).split("/")
     server = hashlib.sha256(uri.rpartition("@")[2].encode()).hexdigest()[:8]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "babelray" / "models" / server
     folder = cache / name / version
@@ -92,19 +90,13 @@ def fetched(path: str, uri: str) -> str:
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = tempfile.mkdtemp(prefix=f".{version}-", dir=folder.parent)
     try:
-        with _explained(path):
-            _download(_client(uri), uri, name, version, temporary)
+        with _readable_errors(path):
+            _download(connect(uri), uri, name, version, temporary)
         if not folder.is_dir():
             Path(temporary).rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return str(folder)
-
-
-def _client(uri: str) -> Any:
-    from babelray.tracking.sender import client
-
-    return client(uri)
 
 
 def _download(client: Any, uri: str, name: str, version: str, folder: str) -> None:
@@ -113,25 +105,23 @@ def _download(client: Any, uri: str, name: str, version: str, folder: str) -> No
     source = client.get_model_version_download_uri(name, version)
     download_artifacts(artifact_uri=source, dst_path=folder, tracking_uri=uri)
     if not (Path(folder) / "config.json").exists():
-        (inner,) = Path(folder).iterdir()  # MLflow may keep the last part of the source's path
+        (inner,) = Path(folder).iterdir()  # MLflow may add the last part of the source's path
         for file in inner.iterdir():
             file.rename(Path(folder) / file.name)
         inner.rmdir()
 
 
 @contextlib.contextmanager
-def _explained(path: str) -> Iterator[None]:
-    """Say plainly that a version cannot be had."""
-    from babelray.tracking.sender import reason
-
+def _readable_errors(path: str) -> Iterator[None]:
+    """Turn errors of MLflow into a DataError about this path."""
     try:
         yield
     except DataError:
         raise
     except Exception as error:
-        status = getattr(error, "get_http_status_code", lambda: 0)()
-        problem = "there is no such model, version or alias" if status in (400, 404) else reason(error)
+        missing = http_status(error) in (400, 404)
+        problem = "there is no such model, version or alias" if missing else describe_error(error)
         raise DataError(
             f"cannot fetch {path}: {problem}",
-            "Check the name and MLFLOW_TRACKING_URI; the MLflow dashboard lists what is registered.",
+            "Check the name and MLFLOW_TRACKING_URI; the MLflow dashboard lists the registered models.",
         ) from error

@@ -1,100 +1,47 @@
-"""What is told of a run, as an MLflow server takes it."""
+"""Applying the messages of a run to an MLflow server."""
 
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from babelray.storage import Place
+from babelray.storage import Location
+from babelray.storage.artifact import git_commit
+from babelray.tracking.client import already_exists, connect, http_status
+from babelray.tracking.registry import register_encoder
 
 Message = dict[str, Any]
 
-BEGUN = "babelray.run"
-"""The tag by which a run is found that was begun by a message whose answer got lost."""
+RUN_TAG = "babelray.recipe.run"
+"""The tag of the message that started a run: it finds a run whose creation succeeded although the answer was lost."""
 
 
 class RefusedError(Exception):
-    """The server will not take this message, now or later."""
-
-
-class NowhereError(Exception):
-    """There is no server to send to."""
-
-
-def client(uri: str) -> Any:
-    """A client of the server, or of a SQLite file, with little patience: who calls it has its own."""
-    if not uri:
-        raise NowhereError
-    defaults = {
-        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
-        "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
-        "MLFLOW_DISABLE_TELEMETRY": "true",
-        "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-        "MLFLOW_LOGGING_LEVEL": "CRITICAL",
-        "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-    }
-    for name, value in defaults.items():
-        os.environ.setdefault(name, value)
-    import logging
-
-    logging.getLogger("alembic").setLevel(logging.WARNING)
-    logging.getLogger("mlflow").setLevel(logging.CRITICAL)  # what it would log, it raises too
-    import mlflow
-
-    if uri.startswith("sqlite:///"):
-        Path(uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
-    return mlflow.MlflowClient(uri)
-
-
-def reason(error: Exception) -> str:
-    """Why it could not be sent, in a few words that hold no password."""
-    if isinstance(error, NowhereError):
-        return "this job has no MLFLOW_TRACKING_URI, and its own folder is deleted with it"
-    if _status(error) == 401:
-        return "MLflow does not know the user or the password (MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD)"
-    if is_forbidden(error):
-        return "MLflow does not permit this to the user (MLFLOW_TRACKING_USERNAME)"
-    return f"MLflow does not answer ({type(error).__name__})"
-
-
-def is_forbidden(error: Exception) -> bool:
-    """Whether the server knows the user, who may not do this."""
-    return _status(error) == 403
-
-
-def is_there_already(error: Exception) -> bool:
-    """Whether another one was a moment faster."""
-    return getattr(error, "error_code", "") == "RESOURCE_ALREADY_EXISTS"
-
-
-def _status(error: Exception) -> int:
-    status = getattr(error, "get_http_status_code", None)
-    return status() if status else 0
+    """The server rejects this message for good; sending it again is useless."""
 
 
 class Sender:
     """Applies messages to an MLflow server."""
 
-    def __init__(self, uri: str, experiment: str, runs: Mapping[str, str] | None = None, now: bool = True) -> None:
-        """`now` is False for runs that are over: this machine's load is not theirs."""
-        self.uri, self.experiment, self.now = uri, experiment, now
+    def __init__(self, uri: str, experiment: str, runs: Mapping[str, str] | None = None, live: bool = True) -> None:
+        """`live` is False for messages of an earlier run: its system metrics are not those of this machine."""
+        self.uri, self.experiment, self.live = uri, experiment, live
         self.runs: dict[str, str] = dict(runs or {})
-        """MLflow's names of the runs that were begun."""
+        """MLflow's ids of the started runs, by ours."""
         self._monitor: Any = None
 
     def send(self, message: Message) -> None:
-        """Apply a message; doing so twice changes nothing. `RefusedError` if the server will never take it."""
+        """Apply a message; sending it twice has no effect. `RefusedError` if the server rejects it for good."""
         from mlflow.exceptions import MlflowException
 
         try:
             getattr(self, f"_{message['kind']}")(message)
         except KeyError as error:
-            raise RefusedError(f"{message['kind']} of a run that it does not know") from error
+            raise RefusedError(f"{message['kind']} of an unknown run") from error
         except MlflowException as error:
-            if _status(error) in range(400, 500) and _status(error) not in (401, 403, 408, 429):
+            if http_status(error) in range(400, 500) and http_status(error) not in (401, 403, 408, 429):
                 raise RefusedError(str(error)[:300]) from error
             raise
 
@@ -104,80 +51,80 @@ class Sender:
 
     @property
     def _client(self) -> Any:
-        return client(self.uri)
+        return connect(self.uri)
 
     @functools.cached_property
     def _experiment_id(self) -> str:
         from mlflow.exceptions import MlflowException
 
-        found = self._client.get_experiment_by_name(self.experiment)
-        if found is not None:
-            return found.experiment_id
+        experiment = self._client.get_experiment_by_name(self.experiment)
+        if experiment is not None:
+            return experiment.experiment_id
         location = None
         if self.uri.startswith("sqlite:///"):
             location = (
                 Path(self.uri.removeprefix("sqlite:///")).parent / "mlflow-artifacts" / self.experiment
             ).as_uri()
-        tags = {"mlflow.experimentKind": "custom_model_development"}  # how the dashboard shows it
+        tags = {"mlflow.experimentKind": "custom_model_development"}  # its layout in the dashboard
         try:
             return self._client.create_experiment(self.experiment, artifact_location=location, tags=tags)
         except MlflowException as error:
-            if is_there_already(error):
+            if already_exists(error):
                 return self._client.get_experiment_by_name(self.experiment).experiment_id
             raise
 
     def _tags(self, message: Message) -> dict[str, str]:
-        """What a run is found by."""
+        """The tags that identify a run."""
         tags = {"babelray.key": message["key"], "babelray.part": message["part"]}
         return tags | ({"mlflow.parentRunId": self.runs[message["parent"]]} if message["parent"] else {})
 
-    def _found(self, message: Message) -> Any:
-        """The run that was begun before, if there is one; a run or stage that has finished is over."""
-        if begun := self._search(f"tags.`{BEGUN}` = '{message['run']}'"):
-            return begun
+    def _find_run(self, message: Message) -> Any:
+        """The run to resume, if there is one; a finished run or stage is not resumed."""
+        if started := self._search(f"tags.`{RUN_TAG}` = '{message['run']}'"):
+            return started
         same = " and ".join(f"tags.`{name}` = '{value}'" for name, value in self._tags(message).items())
-        new = " and attributes.status != 'FINISHED'" if message["part"] in ("run", "stage") else ""
-        return self._search(same + new)
+        unfinished = " and attributes.status != 'FINISHED'" if message["part"] in ("run", "stage") else ""
+        return self._search(same + unfinished)
 
     def _search(self, condition: str) -> Any:
         return next(iter(self._client.search_runs([self._experiment_id], condition, max_results=1)), None)
 
     def _start(self, message: Message) -> None:
-        run = self._found(message)
+        run = self._find_run(message)
         if run:
             self._client.update_run(run.info.run_id, status="RUNNING")
-            self._client.set_tag(run.info.run_id, BEGUN, message["run"])
+            self._client.set_tag(run.info.run_id, RUN_TAG, message["run"])
         else:
-            tags = self._tags(message) | {BEGUN: message["run"]}
+            tags = self._tags(message) | {RUN_TAG: message["run"]}
             if commit := _commit():
                 tags["mlflow.source.git.commit"] = commit
-            about = {"start_time": message["time"], "tags": tags, "run_name": message["name"]}
-            run = self._client.create_run(self._experiment_id, **about)
+            attributes = {"start_time": message["time"], "tags": tags, "run_name": message["name"]}
+            run = self._client.create_run(self._experiment_id, **attributes)
         if not run.data.params:
-            self._log(run.info.run_id, params=message["parameters"])
+            self._log_parameters(run.info.run_id, message["parameters"])
         self.runs[message["run"]] = run.info.run_id
-        if self.now and not message["parent"] and self._monitor is None:
-            self._watch(run.info.run_id)
+        if self.live and not message["parent"] and self._monitor is None:
+            self._start_monitor(run.info.run_id)
 
     def _settle(self, message: Message) -> None:
-        """Say again how a trial ended, if the driver was killed before it could."""
-        run = self._found(message)
+        """Correct the status of a finished trial, if the driver was killed before it could."""
+        run = self._find_run(message)
         if run is None or run.info.status != message["status"]:
             self._start(message)
             self._metrics(message)
             self._end(message)
 
-    def _watch(self, run_id: str) -> None:
+    def _start_monitor(self, run_id: str) -> None:
         """System metrics of the driver's machine, on the parent run."""
         from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
         self._monitor = SystemMetricsMonitor(run_id, resume_logging=True, tracking_uri=self.uri)
         self._monitor.start()
 
-    def _log(self, run_id: str, params: Mapping[str, Any]) -> None:
+    def _log_parameters(self, run_id: str, parameters: Mapping[str, Any]) -> None:
         from mlflow.entities import Param
 
-        rows = [Param(name[:250], str(value)[:6000]) for name, value in params.items()]
+        rows = [Param(name[:250], str(value)[:6000]) for name, value in parameters.items()]
         for start in range(0, len(rows), 100):
             self._client.log_batch(run_id, params=rows[start : start + 100])
 
@@ -191,26 +138,25 @@ class Sender:
         self._client.log_text(self.runs[message["run"]], message["text"], message["name"])
 
     def _file(self, message: Message) -> None:
-        place = Place(message["place"])
-        if not place.exists():
-            raise RefusedError(f"{place} is not there any more")
-        with place.local_input() as path:
+        with _existing(message).local_input() as path:
             self._client.log_artifact(self.runs[message["run"]], str(path))
 
     def _register(self, message: Message) -> None:
-        from babelray.tracking.registry import register
-
-        place = Place(message["place"])
-        if not place.exists():
-            raise RefusedError(f"{place} is not there any more")
-        register(self._client, message["name"], message["alias"], place, message["key"], self.runs[message["run"]])
+        encoder, run_id = _existing(message), self.runs[message["run"]]
+        register_encoder(self._client, message["name"], message["alias"], encoder, message["key"], run_id)
 
     def _end(self, message: Message) -> None:
         self._client.set_terminated(self.runs[message["run"]], message["status"], end_time=message["time"])
 
 
+def _existing(message: Message) -> Location:
+    """The file or folder of a message."""
+    location = Location(message["location"])
+    if not location.exists():
+        raise RefusedError(f"{location} no longer exists")
+    return location
+
+
 @functools.cache
 def _commit() -> str | None:
-    from babelray.stages.artifact import git_commit
-
     return git_commit()

@@ -1,7 +1,7 @@
-"""MLflow: one run a recipe run, a child a stage. A server that is down costs nothing but the view.
+"""Tracking with MLflow: one run for each recipe run, with one child run per stage.
 
-Every message is sent by a thread, in order. While the server does not take them they are kept in
-`<storage>/unsent/`; they are sent when it answers again, by this run or by the next one.
+A thread sends all messages in order. While the server is unavailable they are saved in `<storage>/unsent/`, and the run
+continues; they are sent when the server answers again, by this run or by a later one.
 """
 
 from __future__ import annotations
@@ -18,106 +18,107 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from babelray.errors import BabelrayError, DataError
-from babelray.storage import Place
-from babelray.tracking.registry import NEWEST, alias_of, registered
-from babelray.tracking.sender import Message, RefusedError, Sender, client, is_forbidden, reason
+from babelray.storage import Location
+from babelray.tracking.client import connect, describe_error, is_forbidden
+from babelray.tracking.registry import NEWEST, find_version, has_alias
+from babelray.tracking.sender import Message, RefusedError, Sender
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from babelray.run import Run
-    from babelray.stages.artifact import Artifact
-    from babelray.stages.pipeline import Step
+    from babelray.storage.artifact import Artifact
+    from babelray.tracking.description import RunDescription
 
-AGAIN = 10.0
-"""Seconds until a server that did not answer is asked again."""
-KEEP = 2.0
-"""Seconds between two copies of what waits, so that a long outage does not write the same again and again."""
+RETRY_SECONDS = 10.0
+"""Time between two attempts to reach a server that does not answer."""
+SAVE_SECONDS = 2.0
+"""Least time between two copies of the unsent messages, which limits writing during a long outage."""
 
 
 def tracking_uri(storage: str) -> str:
     """MLFLOW_TRACKING_URI, or a SQLite file beside the artifacts; in the current folder when these are not local.
 
-    Empty in a job whose artifacts are not local: its current folder is deleted with it.
+    Empty in a job whose artifacts are not local: its current folder is deleted at its end.
     """
     if uri := os.environ.get("MLFLOW_TRACKING_URI"):
         return uri
-    place = Place.parse(storage)
-    if place.is_s3 and "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ:
+    location = Location.parse(storage)
+    if location.is_s3 and "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ:
         return ""
-    return f"sqlite:///{(Path.cwd() if place.is_s3 else place.path) / 'mlflow.db'}"
+    return f"sqlite:///{(Path.cwd() if location.is_s3 else location.path) / 'mlflow.db'}"
 
 
 class Tracker:
-    """The MLflow run of one recipe run. Nothing it does can fail a run."""
+    """The MLflow run of one recipe run. Errors of tracking never fail the run."""
 
-    def __init__(self, recipe: Run, console: Console) -> None:
+    def __init__(self, description: RunDescription, console: Console) -> None:
         self.console = console
-        self.unsent = Place.parse(recipe.storage) / "unsent"
-        self.uri = tracking_uri(recipe.storage)
-        self.experiment = recipe.experiment or recipe.name
+        self.unsent = Location.parse(description.storage) / "unsent"
+        self.uri = tracking_uri(description.storage)
+        self.experiment = description.experiment
         self.run = uuid.uuid4().hex
         self._messages: queue.Queue[Message | None] = queue.Queue()
-        self._kept = self.unsent / f"{int(time.time() * 1000)}-{self.run}.jsonl"
-        self._down = False
-        self._earlier = True
+        self._file = self.unsent / f"{int(time.time() * 1000)}-{self.run}.jsonl"
+        self._unavailable = False
+        self._has_earlier = True
         self._thread = threading.Thread(target=self._send_all, name="babelray-tracking", daemon=True)
 
     @classmethod
-    def start(cls, recipe: Run, fingerprint: str, console: Console, part: str = "run") -> Tracker:
-        """Open the run; one with the same fingerprint that did not finish is taken up again, a sweep's in any case."""
-        tracker = cls(recipe, console)
+    def start(cls, description: RunDescription, key: str, console: Console, part: str = "run") -> Tracker:
+        """Start a run, or resume the unfinished one with the same key; a sweep is always resumed."""
+        tracker = cls(description, console)
         tracker._thread.start()
-        about = {"name": recipe.name, "key": fingerprint, "part": part, "parent": None}
-        tracker._put("start", tracker.run, **about, parameters=_flat(recipe))
-        tracker._put("text", tracker.run, name="recipe.yaml", text=recipe.to_yaml())
+        identity = {"name": description.name, "key": key, "part": part, "parent": None}
+        tracker._put("start", tracker.run, **identity, parameters=dict(description.parameters))
+        tracker._put("text", tracker.run, name="recipe.yaml", text=description.recipe)
         return tracker
 
+    @classmethod
     @contextlib.contextmanager
-    def stage(self, name: str, step: Step) -> Iterator[StageRun]:
+    def open(cls, description: RunDescription, key: str, console: Console, part: str = "run") -> Iterator[Tracker]:
+        """`start` a run that ends with the block, with the status of the block."""
+        tracker = cls.start(description, key, console, part)
+        with _end_with_status(tracker):
+            yield tracker
+
+    @contextlib.contextmanager
+    def stage(self, name: str, fingerprint: str, code: str) -> Iterator[StageRun]:
         """The child run of a stage."""
         child = StageRun(self, uuid.uuid4().hex)
-        parameters = {f"{name}.fingerprint": step.fingerprint, f"{name}.code": step.code}
-        about = {"name": name, "key": step.fingerprint, "part": "stage", "parent": self.run}
-        self._put("start", child.run, **about, parameters=parameters)
-        status = "FAILED"
-        try:
+        parameters = {f"{name}.fingerprint": fingerprint, f"{name}.code": code}
+        identity = {"name": name, "key": fingerprint, "part": "stage", "parent": self.run}
+        self._put("start", child.run, **identity, parameters=parameters)
+        with _end_with_status(child):
             yield child
-            status = "FINISHED"
-        except KeyboardInterrupt:
-            status = "KILLED"
-            raise
-        finally:
-            child.end(status)
 
     def trial(self, name: str, key: str, parameters: Mapping[str, Any]) -> ChildRun:
-        """The child run of a sweep's trial: a new one, or the one that it had before."""
+        """The child run of a sweep's trial: a new one, or the existing one with the same key."""
         child = ChildRun(self, uuid.uuid4().hex)
-        about = {"name": name, "key": key, "part": "trial", "parent": self.run}
-        self._put("start", child.run, **about, parameters=dict(parameters))
+        identity = {"name": name, "key": key, "part": "trial", "parent": self.run}
+        self._put("start", child.run, **identity, parameters=dict(parameters))
         return child
 
     def settle(
         self, name: str, key: str, parameters: Mapping[str, Any], values: Mapping[str, float], status: str
     ) -> None:
-        """A trial that was over before: its run says so, or is made to."""
-        about = {"name": name, "key": key, "part": "trial", "parent": self.run, "status": status}
-        self._put("settle", uuid.uuid4().hex, **about, parameters=dict(parameters), values=dict(values), step=None)
+        """Make sure that the run of a finished trial exists and has its status."""
+        identity = {"name": name, "key": key, "part": "trial", "parent": self.run, "status": status}
+        self._put("settle", uuid.uuid4().hex, **identity, parameters=dict(parameters), values=dict(values), step=None)
 
-    def file(self, place: Place) -> None:
-        self._put("file", self.run, place=str(place))
+    def file(self, location: Location) -> None:
+        self._put("file", self.run, location=str(location))
 
     def metrics(self, values: Mapping[str, float]) -> None:
         self._put("metrics", self.run, values=dict(values), step=None)
 
     def register(self, name: str, pretrained: Artifact) -> None:
-        """Make the encoder of an artifact a version of a model in the registry: `NAME` or `NAME@ALIAS`."""
+        """Register the encoder of an artifact in the model registry, as `NAME` or `NAME@ALIAS`."""
         name, _, alias = name.partition("@")
-        about = {"name": name, "alias": alias or NEWEST, "key": pretrained.manifest["fingerprint"]}
-        self._put("register", self.run, place=str(pretrained.place / "encoder"), **about)
+        identity = {"name": name, "alias": alias or NEWEST, "key": pretrained.manifest["fingerprint"]}
+        self._put("register", self.run, location=str(pretrained.location / "encoder"), **identity)
 
     def end(self, status: str) -> None:
-        """Close the run, and wait until everything is sent or kept."""
+        """End the run, and wait until every message is sent or saved."""
         self._put("end", self.run, status=status)
         self._messages.put(None)
         self._thread.join(timeout=3600)
@@ -126,54 +127,53 @@ class Tracker:
         self._messages.put({"kind": kind, "run": run, "time": int(time.time() * 1000), **content})
 
     def _send_all(self) -> None:
-        """The thread: send each message; keep what the server does not take, and try again."""
+        """The thread: send each message; save those that cannot be sent, and try again."""
         sender = Sender(self.uri, self.experiment)
         waiting: list[Message] = []
-        again = kept = 0.0
-        unkept = False
-        going = True
-        while going:
-            arrived = self._take(patience=1.0 if self._down else None)
-            going = None not in arrived
-            waiting += [message for message in arrived if message is not None]
-            unkept = unkept or bool(arrived)
-            if not going or time.monotonic() >= again:
-                if self._deliver(sender, waiting):
-                    unkept = False
+        next_attempt = next_save = 0.0
+        unsaved, ended = False, False
+        while not ended:
+            messages = self._receive(timeout=1.0 if self._unavailable else None)
+            ended = None in messages
+            waiting += [message for message in messages if message is not None]
+            unsaved = unsaved or bool(messages)
+            if ended or time.monotonic() >= next_attempt:
+                if self._send_waiting(sender, waiting):
+                    unsaved = False
                     continue
-                again = time.monotonic() + AGAIN
-            if unkept and (not going or time.monotonic() >= kept):
-                self._keep(sender, waiting)
-                unkept = False
-                kept = time.monotonic() + KEEP
+                next_attempt = time.monotonic() + RETRY_SECONDS
+            if unsaved and (ended or time.monotonic() >= next_save):
+                self._save(sender, waiting)
+                unsaved = False
+                next_save = time.monotonic() + SAVE_SECONDS
         sender.close()
 
-    def _take(self, patience: float | None) -> list[Message | None]:
-        """All messages that are there; waits for one."""
-        found: list[Message | None] = []
+    def _receive(self, timeout: float | None) -> list[Message | None]:
+        """All messages in the queue, after waiting for the first one."""
+        messages: list[Message | None] = []
         with contextlib.suppress(queue.Empty):
-            found.append(self._messages.get(timeout=patience))
+            messages.append(self._messages.get(timeout=timeout))
             while True:
-                found.append(self._messages.get_nowait())
-        return found
+                messages.append(self._messages.get_nowait())
+        return messages
 
-    def _deliver(self, sender: Sender, waiting: list[Message]) -> bool:
-        """Send what waits, and before it what earlier runs could not send; False if the server does not take it."""
+    def _send_waiting(self, sender: Sender, waiting: list[Message]) -> bool:
+        """Send the saved messages of earlier runs, then those that wait; False if the server is unavailable."""
         try:
-            if self._earlier:
+            if self._has_earlier:
                 self._send_earlier()
-                self._earlier = False
+                self._has_earlier = False
             while waiting:
                 self._send(sender, waiting[0])
                 waiting.pop(0)
-            if self._down:
-                self._kept.delete()
-                self._down = False
-                self.console.print("  MLflow answers again; it has everything")
+            if self._unavailable:
+                self._file.delete()
+                self._unavailable = False
+                self.console.print("  MLflow answers again; all messages are sent")
         except Exception as error:
-            if not self._down:
-                self._down = True
-                self._say(error)
+            if not self._unavailable:
+                self._unavailable = True
+                self._warn(error)
             return False
         return True
 
@@ -186,11 +186,11 @@ class Tracker:
     def _send_earlier(self) -> None:
         for name in self.unsent.files():
             file = self.unsent / name
-            if not name.endswith(".jsonl") or file == self._kept:
+            if not name.endswith(".jsonl") or file == self._file:
                 continue
             try:
-                about, *messages = map(json.loads, file.read_text().splitlines())
-                sender = Sender(self.uri, about["experiment"], about.get("runs", {}), now=False)
+                header, *messages = map(json.loads, file.read_text().splitlines())
+                sender = Sender(self.uri, header["experiment"], header.get("runs", {}), live=False)
             except (ValueError, KeyError, DataError):
                 self.console.print(f"[yellow]![/] {file} is damaged and not sent to MLflow", soft_wrap=True)
                 continue
@@ -198,35 +198,51 @@ class Tracker:
                 for message in messages:
                     self._send(sender, message)
             except Exception as error:
-                if is_forbidden(error):  # another user's
+                if is_forbidden(error):  # messages of another user
                     continue
                 raise
             file.delete()
-            self.console.print(f"  sent to MLflow what an earlier run had kept ({len(messages)} messages)")
+            self.console.print(f"  sent {len(messages)} saved messages of an earlier run to MLflow")
 
-    def _keep(self, sender: Sender, messages: list[Message]) -> None:
+    def _save(self, sender: Sender, messages: list[Message]) -> None:
         rows = [{"experiment": self.experiment, "runs": sender.runs}, *messages]
         with contextlib.suppress(BabelrayError):
-            self._kept.write_text("".join(json.dumps(row) + "\n" for row in rows))
+            self._file.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
-    def _say(self, error: Exception) -> None:
+    def _warn(self, error: Exception) -> None:
         self.console.print(
-            f"[yellow]![/] {reason(error)}; the run goes on, its figures are kept in {self.unsent} "
-            "until MLflow takes them",
+            f"[yellow]![/] {describe_error(error)}; the run continues, its metrics are saved in {self.unsent} "
+            "until MLflow accepts them",
             soft_wrap=True,
         )
 
 
 def is_registered(name: str, pretrained: Artifact, storage: str, console: Console) -> bool:
-    """Whether the registry has this encoder under this name and alias; if it cannot be asked, that is said."""
+    """Whether the registry has this encoder under this name and alias; True, with a warning, if it does not answer."""
     name, _, alias = name.partition("@")
     try:
-        mlflow = client(tracking_uri(storage))
-        version = registered(mlflow, name, pretrained.manifest["fingerprint"])
-        return version is not None and alias_of(mlflow, name, version, alias or NEWEST)
+        mlflow = connect(tracking_uri(storage))
+        version = find_version(mlflow, name, pretrained.manifest["fingerprint"])
+        return version is not None and has_alias(mlflow, name, version, alias or NEWEST)
     except Exception as error:
-        console.print(f"[yellow]![/] {reason(error)}; whether the encoder is registered is not known", soft_wrap=True)
+        console.print(
+            f"[yellow]![/] {describe_error(error)}; cannot check whether the encoder is registered", soft_wrap=True
+        )
         return True
+
+
+@contextlib.contextmanager
+def _end_with_status(run: Tracker | ChildRun) -> Iterator[None]:
+    """End a run with the status of the block."""
+    status = "FAILED"
+    try:
+        yield
+        status = "FINISHED"
+    except KeyboardInterrupt:
+        status = "KILLED"
+        raise
+    finally:
+        run.end(status)
 
 
 class ChildRun:
@@ -247,44 +263,26 @@ class ChildRun:
 
 
 class StageRun(ChildRun):
-    """What a stage can send."""
+    """The run of a stage."""
 
-    def finish(self, artifact: Artifact) -> None:
-        """The manifest, its figures, and the report if there is one."""
+    def finish(self, artifact: Artifact, scores_run: bool = False) -> None:
+        """Send the manifest, the metrics (to the whole run too if they are its scores), and HTML pages."""
         values = {name: v for name, v in artifact.metrics.items() if isinstance(v, (int, float))}
         values["seconds"] = artifact.manifest["seconds"]
         self.metrics(values, None)
         self.text("manifest.json", json.dumps(artifact.manifest, indent=2))
-        if artifact.manifest["stage"] == "evaluate":
+        if scores_run:
             self._tracker.metrics(values)
         for name in artifact.manifest["files"]:
             if name.endswith(".html"):
-                self._tracker.file(artifact.place / name)
-
-
-def _flat(recipe: Run) -> dict[str, Any]:
-    """The resolved recipe as dotted parameters."""
-    found: dict[str, Any] = {}
-
-    def walk(path: str, value: Any) -> None:
-        if isinstance(value, dict):
-            for key, below in value.items():
-                walk(f"{path}.{key}" if path else key, below)
-        elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
-            for number, item in enumerate(value):
-                walk(f"{path}.{item.get('kind', number)}", item)
-        else:
-            found[path] = " ".join(map(str, value)) if isinstance(value, list) else value
-
-    walk("", recipe.model_dump(mode="json"))
-    return found
+                self._tracker.file(artifact.location / name)
 
 
 def serve(storage: str, port: int) -> None:
     """The MLflow dashboard on this machine only, in place of this process."""
     uri = tracking_uri(storage)
     if not uri.startswith("sqlite:///"):
-        raise BabelrayError("MLFLOW_TRACKING_URI names a server that runs already", "Open its address in a browser.")
+        raise BabelrayError("MLFLOW_TRACKING_URI names a running server", "Open its address in a browser.")
     if not Path(uri.removeprefix("sqlite:///")).exists():
         raise BabelrayError(f"there are no tracked runs in {storage}", "Run a recipe first: make run")
     import sys

@@ -1,10 +1,10 @@
-"""Training state as safetensors: every worker writes the parts that it owns, and any number of workers reads them.
+"""Checkpoints as safetensors: every worker writes the parts that it owns, and any number of workers reads them.
 
 A checkpoint is a folder with `shard-<rank>.safetensors` of every worker and `state.json`. A shard holds float32 weights
-and Adam's moments, cut as DeepSpeed's ZeRO stage shares them out: `exp_avg/<name>/<start>` is a piece of the flattened
+and Adam's moments, partitioned as by DeepSpeed's ZeRO stage: `exp_avg/<name>/<start>` is a piece of the flattened
 parameter from that position on. So a checkpoint of two workers under ZeRO 2 loads on four under ZeRO 3, or becomes an
-encoder without DeepSpeed, and nothing is pickled. What is drawn at a step depends on the step alone: its number is all
-that data streams and random generators need to go on.
+encoder without DeepSpeed, and nothing is pickled. The data of a step depend on its number alone, so no state of data
+streams or random generators is stored.
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 
 @dataclass(frozen=True)
 class Fragment:
-    """A piece of a parameter whose float32 weights and moments this worker updates."""
+    """A piece of a parameter, whose float32 weights and moments this worker updates."""
 
     name: str
     start: int
-    """Where it begins in the flattened parameter."""
+    """Its first position in the flattened parameter."""
     flat: Tensor
-    """What the optimizer knows it as, perhaps together with other pieces …"""
+    """The optimizer's tensor that holds it, possibly with other pieces …"""
     offset: int
-    """… and where it begins in there."""
+    """… and its first position in that tensor."""
     count: int
 
-    def of(self, tensor: Tensor) -> Tensor:
+    def view(self, tensor: Tensor) -> Tensor:
+        """Its part of the optimizer's tensor, or of a moment of it."""
         return tensor.detach().view(-1)[self.offset : self.offset + self.count]
 
 
@@ -64,12 +65,12 @@ def fragments(engine: Any) -> Iterator[Fragment]:
         elif parameter._hp_mapping is not None:
             mapping = parameter._hp_mapping
             flat = engine.optimizer.single_partition_of_fp32_groups[mapping.param_group_index]
-            at = mapping.hp_fragment_address
-            yield Fragment(name, mapping.lp_fragment_address.start, flat, at.start, at.numel)
+            address = mapping.hp_fragment_address
+            yield Fragment(name, mapping.lp_fragment_address.start, flat, address.start, address.numel)
 
 
 def snapshot(engine: Any, rank: int, workers: int) -> dict[str, Tensor]:
-    """A copy in main memory of what this worker is to write; training may go on at once."""
+    """A copy in main memory of the tensors that this worker writes; training may continue at once."""
     optimizer = _adam(engine)
     replicated = engine.zero_optimization_stage() == 0
     tensors = {}
@@ -78,12 +79,12 @@ def snapshot(engine: Any, rank: int, workers: int) -> dict[str, Tensor]:
             continue
         kinds = {WEIGHT: piece.flat, **{kind: optimizer.state[piece.flat][kind] for kind in MOMENTS}}
         for kind, tensor in kinds.items():
-            tensors[f"{kind}/{piece.name}/{piece.start}"] = piece.of(tensor).to("cpu", copy=True)
+            tensors[f"{kind}/{piece.name}/{piece.start}"] = piece.view(tensor).to("cpu", copy=True)
     return tensors
 
 
 def write(folder: Path, rank: int, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-    """This worker's part of a checkpoint; the first one also writes the state."""
+    """Write this worker's part of a checkpoint; the first worker also writes the state."""
     from safetensors.torch import save_file
 
     save_file(tensors, folder / f"shard-{rank:05d}.safetensors")
@@ -92,7 +93,7 @@ def write(folder: Path, rank: int, tensors: dict[str, Tensor], state: dict[str, 
 
 
 class Checkpoint:
-    """A checkpoint that lies in a local folder."""
+    """A checkpoint in a local folder."""
 
     def __init__(self, folder: str | Path) -> None:
         from safetensors import SafetensorError, safe_open
@@ -113,13 +114,13 @@ class Checkpoint:
             ) from error
 
     def read(self, kind: str, name: str, start: int, count: int) -> Tensor:
-        """Values of a flattened parameter, from wherever they lie."""
+        """Values of a flattened parameter, from all shards that hold some."""
         result = torch.empty(count)
         filled = 0
-        for there, length, file, key in self._pieces[f"{kind}/{name}"]:
-            first, last = max(start, there), min(start + count, there + length)
+        for begin, length, file, key in self._pieces[f"{kind}/{name}"]:
+            first, last = max(start, begin), min(start + count, begin + length)
             if first < last:
-                result[first - start : last - start] = file.get_slice(key)[first - there : last - there]
+                result[first - start : last - start] = file.get_slice(key)[first - begin : last - begin]
                 filled += last - first
         if filled != count:
             raise TrainingError(
@@ -128,14 +129,14 @@ class Checkpoint:
         return result
 
     def load_weights(self, model: PreTrainedModel) -> None:
-        """Put the weights into a model that DeepSpeed does not hold yet, or never will."""
+        """Load the weights into a model that DeepSpeed has not wrapped."""
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 if parameter.requires_grad:
                     parameter.copy_(self.read(WEIGHT, name, 0, parameter.numel()).view_as(parameter))
 
     def load_optimizer(self, engine: Any) -> None:
-        """Put float32 weights and Adam's state into an engine whose model was loaded by `load_weights`."""
+        """Load float32 weights and Adam's state into an engine whose model was loaded by `load_weights`."""
         optimizer = _adam(engine)
         with torch.no_grad():
             for piece in fragments(engine):
@@ -145,14 +146,14 @@ class Checkpoint:
                     moments |= {kind: torch.zeros_like(piece.flat) for kind in MOMENTS}
                 for kind in (WEIGHT, *MOMENTS):
                     values = self.read(kind, piece.name, piece.start, piece.count)
-                    piece.of(piece.flat if kind == WEIGHT else moments[kind]).copy_(values)
+                    piece.view(piece.flat if kind == WEIGHT else moments[kind]).copy_(values)
         scaler = getattr(engine.optimizer, "loss_scaler", None)
         for name, value in self.state["loss_scale"].items():
             setattr(scaler, name, value)
 
 
 def engine_state(engine: Any) -> dict[str, Any]:
-    """What `load_optimizer` needs besides tensors: Adam's count of updates, and how fp16's losses are scaled."""
+    """What `load_optimizer` needs besides tensors: Adam's number of updates, and the loss scale of fp16."""
     states = _adam(engine).state.values()
     scaler = vars(getattr(engine.optimizer, "loss_scaler", object)) if engine.fp16_enabled() else {}
     scale = {name: value for name, value in scaler.items() if isinstance(value, int | float)}

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 def deepspeed_config(config: OptimizationConfig) -> dict[str, Any]:
-    """DeepSpeed's own configuration for ours. The learning rate is set by the loop, step by step."""
+    """DeepSpeed's configuration. The loop sets the learning rate of each step."""
     alone = config.workers == 1 and config.zero_stage < 3 and config.precision == "fp32" and config.offload == "none"
-    zero: dict[str, Any] = {"stage": 0 if alone else config.zero_stage}  # one worker has nobody to share with
+    zero: dict[str, Any] = {"stage": 0 if alone else config.zero_stage}  # one worker has nothing to shard
     if not torch.cuda.is_available():
-        # DeepSpeed's own, 500 million numbers, would take several gigabytes of main memory a worker.
+        # DeepSpeed's defaults, 500 million numbers, take several gigabytes of main memory per worker.
         zero |= {"reduce_bucket_size": 50_000_000, "allgather_bucket_size": 50_000_000}
     if config.offload != "none":
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
     if config.offload == "all":
         zero["offload_param"] = {"device": "cpu", "pin_memory": True}
     return {
-        "train_micro_batch_size_per_gpu": 1,  # objectives make their own batches; DeepSpeed only asks for a number
+        "train_micro_batch_size_per_gpu": 1,  # required by DeepSpeed; objectives make their own batches
         "gradient_accumulation_steps": config.accumulate,
         "gradient_clipping": 0.0 if alone or not config.zero_stage else config.clip,  # at stage 0 the loop clips
         "zero_optimization": zero,
@@ -44,10 +44,10 @@ def deepspeed_config(config: OptimizationConfig) -> dict[str, Any]:
 
 
 def start_engine(mixture: Mixture, config: OptimizationConfig) -> Any:
-    """A DeepSpeed engine in the process group that is there: Ray Train's, or that of `fine_tuning`."""
+    """A DeepSpeed engine in the existing process group: Ray Train's, or that of `fine_tuning`."""
     if not torch.cuda.is_available() and (config.precision == "fp16" or config.offload != "none"):
-        what = "precision: fp16" if config.precision == "fp16" else f"offload: {config.offload}"
-        raise TrainingError(f"{what} needs GPUs, and there are none", "Use fp32 or bf16, and offload: none.")
+        option = "precision: fp16" if config.precision == "fp16" else f"offload: {config.offload}"
+        raise TrainingError(f"{option} needs GPUs, and there are none", "Use fp32 or bf16, and offload: none.")
     deepspeed = import_deepspeed()
     if config.activation_checkpointing:
         mixture.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
@@ -63,10 +63,10 @@ def start_engine(mixture: Mixture, config: OptimizationConfig) -> Any:
 
 
 def shard_encoder(path: str, precision: str, cut: Callable[[PreTrainedModel], None]) -> tuple[Any, Any]:
-    """An encoder to read from, with its weights spread over the workers (ZeRO 3) as they are loaded.
+    """An encoder for inference, whose weights are sharded over the workers (ZeRO 3) as they are loaded.
 
-    `cut` may take layers off it before DeepSpeed takes it over. Returns the engine and what else must stay alive.
-    All workers must run it the same number of times: each gathers what the others hold.
+    `cut` may remove layers before DeepSpeed wraps it. Returns the engine and an object that must stay alive with it.
+    All workers must run it the same number of times: each gathers the others' shards.
     """
     from transformers.integrations import HfDeepSpeedConfig
 
@@ -79,7 +79,7 @@ def shard_encoder(path: str, precision: str, cut: Callable[[PreTrainedModel], No
         "bf16": {"enabled": precision == "bf16"},
         "steps_per_print": 10**9,
     }
-    sharding = HfDeepSpeedConfig(config)  # from_pretrained looks for it
+    sharding = HfDeepSpeedConfig(config)  # from_pretrained finds it
     model = load_encoder(path, device=None, dtype=torch.bfloat16 if precision == "bf16" else torch.float32)
     cut(model)
     engine, _, _, _ = deepspeed.initialize(model=model, config=config)
@@ -88,9 +88,9 @@ def shard_encoder(path: str, precision: str, cut: Callable[[PreTrainedModel], No
 
 
 def import_deepspeed() -> Any:
-    """Import DeepSpeed so that it starts on a machine without a GPU as quickly as on one with.
+    """Import DeepSpeed, on a machine without GPU without its `deepspeed_shm_comm`.
 
-    On CPUs it would compile `deepspeed_shm_comm` for minutes, which only inference uses: we tell it not to.
+    Compiling that takes minutes, and only inference uses it.
     """
     if not torch.cuda.is_available():
         os.environ.setdefault("DS_ACCELERATOR", "cpu")

@@ -1,7 +1,7 @@
-"""Fine-tuning: an encoder, with a head if it has one, is trained on one objective, in this process.
+"""Fine-tuning: training an encoder, with or without a head, on one objective, in this process.
 
-The loop's own steps and engine do it, so that precision, accumulation and the like are those of every other training.
-DeepSpeed asks for a group of processes; this one alone is made one, without a port that others could want.
+It uses the steps and the engine of the training loop, so precision, accumulation and other options work as there.
+DeepSpeed needs a process group; this process becomes one by itself, without a network port.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import torch
 from torch import distributed
 
 from babelray.errors import TrainingError
-from babelray.training.config import FineTuningConfig
 from babelray.training.engine import import_deepspeed, start_engine
 from babelray.training.loop import steps, update
 from babelray.training.mixture import Group, Mixture
@@ -27,26 +26,26 @@ if TYPE_CHECKING:
     from babelray.objectives.objective import Objective
     from babelray.training.config import OptimizationConfig
 
-ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
-"""What DeepSpeed reads from the environment, whatever group there is."""
+SINGLE_PROCESS = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
+"""Variables that DeepSpeed reads from the environment, whatever the process group."""
 
 
 def fine_tune(
     model: PreTrainedModel,
     objective: Objective,
     config: OptimizationConfig,
-    progress: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> list[float]:
-    """Train the model where it stands, on a GPU if there is one; return the loss of each step.
+    """Train the model in place, on a GPU if there is one; return the loss of each step.
 
-    What is drawn and dropped out depends on the seed of the objective's materials. `progress` is told the steps that
-    are done, and of how many. The model is left in float32, ready to be read from. There is one worker, whatever the
-    config says, and so nobody to share weights with: ZeRO 3 becomes 2.
+    Sampling and dropout depend on the seed of the objective's training data. `on_progress` receives the number of
+    completed steps and of all steps. Afterwards the model is in float32 and in evaluation mode. There is one worker,
+    whatever the config says, so ZeRO 3 becomes ZeRO 2.
     """
     config = _for_one_process(config, objective)
-    mixture = Mixture(model.train(), [objective], Group(), config.accumulate, objective.materials.seed)
+    mixture = Mixture(model.train(), [objective], Group(), config.accumulate, objective.training_data.seed)
     losses = []
-    with _alone():
+    with _single_process_group():
         engine = start_engine(mixture, config)
         objective.start(engine.device)
         for data, _ in steps(mixture, config, engine.device):
@@ -55,47 +54,46 @@ def fine_tune(
             if not math.isfinite(losses[-1]):
                 problem = f"the loss of fine-tuning is {losses[-1]} at step {data.step}"
                 raise TrainingError(problem, f"Lower learning_rate, which is {config.learning_rate}.")
-            if progress is not None:
-                progress(data.step + 1, config.steps)
+            if on_progress is not None:
+                on_progress(data.step + 1, config.steps)
         engine.destroy()
     model.float().eval()
     return losses
 
 
 def _for_one_process(config: OptimizationConfig, objective: Objective) -> OptimizationConfig:
-    """The config with the steps that its epochs take, for this process alone."""
-    if isinstance(config, FineTuningConfig):
-        config = config.for_examples(objective.count)
+    """The config with the number of steps of its epochs, for this process alone."""
+    config = config.for_examples(objective.count)
     if config.offload == "all":
-        raise TrainingError("offload: all needs ZeRO 3, which one process cannot do", "Use offload: optimizer.")
+        raise TrainingError("offload: all needs ZeRO 3, which needs several workers", "Use offload: optimizer.")
     return config.model_copy(update={"workers": 1, "zero_stage": min(config.zero_stage, 2)})
 
 
 @contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    """This process as a group of its own, unless it is one already."""
+def _single_process_group() -> Iterator[None]:
+    """Make this process a group of its own, unless it is one already."""
     if distributed.is_initialized() and distributed.get_world_size() > 1:
-        problem = f"fine-tuning runs in one process, and this one works with {distributed.get_world_size() - 1} others"
-        raise TrainingError(problem, "Call it outside of a training.")
-    before = {name: os.environ.get(name) for name in ALONE}
-    os.environ.update(ALONE)
-    made = not distributed.is_initialized()
-    if made:
+        problem = f"fine-tuning runs in one process, and this one belongs to a group of {distributed.get_world_size()}"
+        raise TrainingError(problem, "Call it outside of distributed training.")
+    before = {name: os.environ.get(name) for name in SINGLE_PROCESS}
+    os.environ.update(SINGLE_PROCESS)
+    created = not distributed.is_initialized()
+    if created:
         backend = "nccl" if torch.cuda.is_available() else "gloo"
         distributed.init_process_group(backend, store=distributed.HashStore(), rank=0, world_size=1)  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        if made:
-            _leave()
+        if created:
+            _destroy_group()
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
-def _leave() -> None:
-    """Take the group down, also what DeepSpeed remembers of it: the next one would be taken for it."""
+def _destroy_group() -> None:
+    """Destroy the group, also in DeepSpeed, which would take the next one for it."""
     deepspeed = import_deepspeed()
     if deepspeed.comm.is_initialized():
         deepspeed.comm.destroy_process_group()
-    else:  # DeepSpeed never came to use it
+    else:  # DeepSpeed has not used it
         distributed.destroy_process_group()

@@ -1,4 +1,4 @@
-"""Starting workers with Ray Train, and what a worker can say while it works."""
+"""Starting workers with Ray Train, and a worker's connection to the driver."""
 
 from __future__ import annotations
 
@@ -15,79 +15,80 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from babelray import cluster
+from babelray.cluster import session as cluster
+from babelray.cluster.nodes import Driver
+from babelray.cluster.tasks import peak_memory
 from babelray.errors import BabelrayError, ClusterError
-from babelray.nodes import Driver
-from babelray.tasks import peak_memory
 
 if TYPE_CHECKING:
-    from ray.train import Checkpoint
+    from ray.train import Checkpoint, ScalingConfig
+    from ray.train.torch import TorchTrainer
     from torch import Tensor
 
-    from babelray.progress import Progress
-    from babelray.storage import Place
+    from babelray.cluster.progress import Progress
+    from babelray.storage import Location
 
 
 @dataclass
 class Worker:
-    """One worker's view of the run. What it says goes to the driver, which shows and tracks it."""
+    """One worker's view of the run. It sends events to the driver, which displays and tracks them."""
 
     mailbox: Any
     rank: int
     count: int
     saved: int = field(default=0, init=False)
     """The step of the last checkpoint that this worker has seen."""
-    _said: float = field(default=0.0, init=False)
+    _last_progress: float = field(default=0.0, init=False)
     _writing: threading.Event | None = field(default=None, init=False)
 
     def progress(self, done: float, total: float, unit: str, note: str) -> None:
         """Progress of this worker; sent at most three times a second."""
         now = time.monotonic()
-        if now - self._said > 0.3 or done >= total:
-            self._said = now
+        if now - self._last_progress > 0.3 or done >= total:
+            self._last_progress = now
             event = {"kind": "progress", "rank": self.rank, "done": done, "total": total, "unit": unit, "note": note}
             self._send(event | {"peak_bytes": peak_memory()})
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
-        """Figures of a step, from the first worker only."""
+        """Metrics of a step, from the first worker only."""
         if self.rank == 0:
             self._send({"kind": "metrics", "step": step, "values": dict(values)})
 
-    def say(self, text: str) -> None:
-        self._send({"kind": "say", "text": text})
+    def notify(self, text: str) -> None:
+        self._send({"kind": "message", "text": text})
 
     def _send(self, event: cluster.Event) -> None:
         self.mailbox.put.remote(event)
 
     def checkpoint(self, tensors: dict[str, Tensor], state: dict[str, Any], metrics: Mapping[str, float]) -> None:
-        """Hand this worker's part of a checkpoint to Ray Train, which stores it while training goes on.
+        """Hand this worker's part of a checkpoint to Ray Train, which stores it while training continues.
 
-        It waits for the one before, so that no more than one copy is in memory. A checkpoint counts once all workers
-        have stored their parts, never before.
+        It waits for the previous one, so that at most one copy is in memory. A checkpoint is complete once all workers
+        have stored their parts.
         """
         import ray.train
         from ray.train import CheckpointUploadMode
 
-        from babelray.storage.place import explained
+        from babelray.storage.location import explain_errors
         from babelray.training.checkpoint import write
 
         storage = ray.train.get_context().get_storage()
-        prefix = _prefix(storage.experiment_fs_path, self.rank)
+        prefix = _temporary_prefix(storage.experiment_fs_path, self.rank)
         if self._writing is None:
             _remove_temporary(prefix)
         self.wait_for_checkpoints()
-        done = self._writing = threading.Event()
+        stored = self._writing = threading.Event()
 
         def store(checkpoint: Any, name: str) -> Any:
             try:
-                with explained(f"{storage.experiment_fs_path}/{name}", "write"):
+                with explain_errors(f"{storage.experiment_fs_path}/{name}", "write"):
                     write(Path(checkpoint.path), self.rank, tensors, state)
                     return storage.persist_current_checkpoint(checkpoint, name)
             except BaseException:
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
             finally:
-                done.set()
+                stored.set()
 
         folder = tempfile.mkdtemp(prefix=prefix)
         ray.train.report(
@@ -115,107 +116,135 @@ class Worker:
             yield folder
 
 
-def _prefix(run: str, rank: int) -> str:
-    """Of the local folders in which a worker of a run writes its part of a checkpoint."""
+def _temporary_prefix(run: str, rank: int) -> str:
+    """The prefix of the local folders in which a worker of a run writes its part of a checkpoint."""
     return f"babelray-checkpoint-{hashlib.sha256(run.encode()).hexdigest()[:12]}-{rank}-"
 
 
 def _remove_temporary(prefix: str) -> None:
-    """Remove what a worker that was killed in the middle of a checkpoint has left on this machine."""
+    """Remove the folders of a worker on this machine that was killed while writing a checkpoint."""
     for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_workers(
-    function: Callable[[Worker], None],
-    workers: int,
-    storage: Place,
-    max_failures: int,
-    progress: Progress,
-    track: Callable[[Mapping[str, float], int], None],
-    say: Callable[[str], None] = lambda text: None,
-    keep: Mapping[str, Any] | None = None,
-) -> list[tuple[Checkpoint, dict[str, Any]]]:
-    """Run a function on workers until all are done; return the checkpoints that are left in `storage`, with metrics.
+@dataclass(frozen=True)
+class WorkerRun:
+    """How many workers run, where Ray Train stores their checkpoints, and who receives their events."""
 
-    A worker that is lost is replaced up to `max_failures` times, from the last checkpoint; so does the same call
-    made again after the driver was lost. An error that Babelray raised on purpose ends the run: it would come again.
+    workers: int
+    storage: Location
+    progress: Progress
+    track: Callable[[Mapping[str, float], int], None] = lambda values, step: None
+    notify: Callable[[str], None] = lambda text: None
+    max_failures: int = 3
+    """The number of lost workers that are replaced."""
+    keep: Mapping[str, Any] = field(default_factory=dict)
+    """Options of Ray Train's `CheckpointConfig`: which checkpoints are kept."""
+
+
+def run_workers(function: Callable[[Worker], None], run: WorkerRun) -> list[tuple[Checkpoint, dict[str, Any]]]:
+    """Run a function on workers until all have returned; return the checkpoints that are kept, with their metrics.
+
+    A lost worker is replaced, and resumes from the last checkpoint; so does the same call, made again after the driver
+    was lost. An error that Babelray raised on purpose ends the run, since it would come again.
     """
-    import ray
-    from ray.train import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
-    from ray.train.torch import TorchTrainer
     from ray.train.v2.api.exceptions import TrainingFailedError
 
-    from babelray.storage.arrow import kept_in
-    from babelray.training.record import KeepRecord, mend
+    from babelray.training.checkpoint_index import restore_index
 
-    where: dict[int, tuple[float, float]] = {}
-    errors: list[BabelrayError] = []
-    failed: TrainingFailedError | None = None
-
-    def receive(event: cluster.Event) -> None:
-        if event["kind"] == "progress":
-            where[event["rank"]] = (event["done"], event["total"])
-            done, total = _joined(where, event["unit"])
-            progress.update(done, total, event["unit"], event["note"])
-            progress.peak_bytes = max(progress.peak_bytes, event["peak_bytes"])
-        elif event["kind"] == "metrics":
-            track(event["values"], event["step"])
-        elif event["kind"] == "say":
-            say(event["text"])
-        elif event["kind"] == "error":
-            errors.append(event["error"])
-
-    resources = ray.cluster_resources()
-    use_gpu = _asks_for_gpus(workers, resources)
-    cpus = min(1.0, resources.get("CPU", 1) / (2 * workers))
-    # GPUs that are near each other talk faster; workers without one would take each other's cores.
-    strategy = "PACK" if use_gpu else "SPREAD"
-    run = storage / "workers"
-    if not storage.is_s3:  # an object on S3 is written whole or not at all
-        mend(run)
-    with cluster.mailbox(receive) as mailbox:
-        trainer = TorchTrainer(
-            _run,
-            train_loop_config={"function": function, "mailbox": mailbox, "driver": Driver.this()},
-            scaling_config=ScalingConfig(
-                num_workers=workers,
-                use_gpu=use_gpu,
-                resources_per_worker={"CPU": cpus},
-                placement_strategy=strategy,
-            ),
-            run_config=RunConfig(
-                name=run.name,
-                **kept_in(storage),
-                callbacks=[] if storage.is_s3 else [KeepRecord(run)],
-                checkpoint_config=CheckpointConfig(**keep or {}),
-                failure_config=FailureConfig(max_failures=max_failures),
-            ),
-        )
+    if not run.storage.is_s3:  # S3 writes an object completely or not at all
+        restore_index(run.storage / FOLDER)
+    events = _EventReceiver(run)
+    failure: TrainingFailedError | None = None
+    with cluster.mailbox(events.receive) as mailbox:
+        trainer = _trainer(function, run, mailbox)
         try:
             with _interruptible():
                 result = trainer.fit()
         except TrainingFailedError as error:
-            failed = error
-    if errors:
-        raise errors[0]
-    if failed:
+            failure = error
+    if events.errors:
+        raise events.errors[0]
+    if failure:
         raise ClusterError(
-            f"the workers failed: {_last_line(failed)}",
-            "Run the same command again to go on from the last checkpoint; --debug shows the workers' own output.",
-        ) from failed
+            f"the workers failed: {_last_line(failure)}",
+            "Run the same command again to resume from the last checkpoint; --debug shows the workers' own output.",
+        ) from failure
     return result.best_checkpoints or []
 
 
+FOLDER = "workers"
+"""Ray Train's folder in the storage of a run."""
+
+
+class _EventReceiver:
+    """Passes on the events of workers: their joint progress, metrics, messages and errors."""
+
+    def __init__(self, run: WorkerRun) -> None:
+        self.run = run
+        self.errors: list[BabelrayError] = []
+        self._progress: dict[int, tuple[float, float]] = {}
+
+    def receive(self, event: cluster.Event) -> None:
+        if event["kind"] == "progress":
+            self._progress[event["rank"]] = (event["done"], event["total"])
+            done, total = _joint_progress(self._progress, event["unit"])
+            self.run.progress.update(done, total, event["unit"], event["note"])
+            self.run.progress.peak_bytes = max(self.run.progress.peak_bytes, event["peak_bytes"])
+        elif event["kind"] == "metrics":
+            self.run.track(event["values"], event["step"])
+        elif event["kind"] == "message":
+            self.run.notify(event["text"])
+        elif event["kind"] == "error":
+            self.errors.append(event["error"])
+
+
+def _trainer(function: Callable[[Worker], None], run: WorkerRun, mailbox: Any) -> TorchTrainer:
+    from ray.train import CheckpointConfig, FailureConfig, RunConfig
+    from ray.train.torch import TorchTrainer
+
+    from babelray.storage.arrow import run_config_storage
+    from babelray.training.checkpoint_index import CheckpointIndexBackup
+
+    return TorchTrainer(
+        _run,
+        train_loop_config={"function": function, "mailbox": mailbox, "driver": Driver.this()},
+        scaling_config=_scaling(run.workers),
+        run_config=RunConfig(
+            name=FOLDER,
+            **run_config_storage(run.storage),
+            callbacks=[] if run.storage.is_s3 else [CheckpointIndexBackup(run.storage / FOLDER)],
+            checkpoint_config=CheckpointConfig(**run.keep),
+            failure_config=FailureConfig(max_failures=run.max_failures),
+        ),
+    )
+
+
+def _scaling(workers: int) -> ScalingConfig:
+    """A GPU per worker if there are enough, else half of the processors for all workers together."""
+    import ray
+    from ray.train import ScalingConfig
+
+    resources = ray.cluster_resources()
+    use_gpu = _asks_for_gpus(workers, resources)
+    return ScalingConfig(
+        num_workers=workers,
+        use_gpu=use_gpu,
+        resources_per_worker={"CPU": min(1.0, resources.get("CPU", 1) / (2 * workers))},
+        # GPUs of one node communicate faster; workers without a GPU would compete for the same cores.
+        placement_strategy="PACK" if use_gpu else "SPREAD",
+    )
+
+
 def _asks_for_gpus(workers: int, resources: Mapping[str, float]) -> bool:
-    """Whether there is one for each worker, or the user says that they come: a cluster that scales up has none yet."""
+    """Whether there is a GPU for each worker, or the user expects them: an autoscaled cluster may have none yet."""
     return os.environ.get("BABELRAY_USE_GPU") == "1" or resources.get("GPU", 0) >= workers
 
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Ctrl-C is KeyboardInterrupt here and afterwards: Ray Train takes the signal, keeps it, and exits with 0."""
-    if threading.current_thread() is not threading.main_thread():  # as in a sweep; Ray Train leaves that alone
+    """Raise KeyboardInterrupt on Ctrl-C, here and afterwards: Ray Train replaces the handler, and exits with 0."""
+    if threading.current_thread() is not threading.main_thread():  # as in a sweep, where Ray Train does not replace it
         yield
         return
     before = signal.getsignal(signal.SIGINT)
@@ -227,15 +256,15 @@ def _interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _joined(where: Mapping[int, tuple[float, float]], unit: str) -> tuple[float, float]:
-    """Steps are the same on every worker; anything else (sentences, words) adds up."""
+def _joint_progress(by_rank: Mapping[int, tuple[float, float]], unit: str) -> tuple[float, float]:
+    """The progress of all workers: steps are the same on every worker; other units (sentences, words) add up."""
     if unit == "steps":
-        return next(iter(where.values()))
-    return sum(done for done, _ in where.values()), sum(total for _, total in where.values())
+        return next(iter(by_rank.values()))
+    return sum(done for done, _ in by_rank.values()), sum(total for _, total in by_rank.values())
 
 
 def _last_line(error: BaseException) -> str:
-    r"""What went wrong, at the end of a traceback; a remedy that follows is indented.
+    r"""The error at the end of a traceback; a remedy that follows is indented.
 
     >>> _last_line(RuntimeError("Traceback:\n  in train\nStorageError: cannot write\n  Free some space."))
     'StorageError: cannot write'
@@ -245,7 +274,7 @@ def _last_line(error: BaseException) -> str:
 
 
 def _take_cores(workers: int) -> None:
-    """This worker's share of the node's cores: Ray would give it a single thread."""
+    """Use this worker's share of the node's cores; by default Ray gives it a single thread."""
     import ray
     import torch
 
@@ -255,7 +284,7 @@ def _take_cores(workers: int) -> None:
 
 
 def _run(config: dict[str, Any]) -> None:
-    """What Ray Train calls on every worker."""
+    """The function that Ray Train calls on every worker."""
     import ray
     import ray.train
 
@@ -270,4 +299,4 @@ def _run(config: dict[str, Any]) -> None:
     except BabelrayError as error:
         ray.get(worker.mailbox.put.remote({"kind": "error", "error": error}))
         if worker.count > 1:
-            raise  # the others may wait for this one: Ray Train ends them all, and those it starts again do nothing
+            raise  # others may wait for this one: Ray Train ends them all, and those that it restarts return at once

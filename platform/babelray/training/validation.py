@@ -1,4 +1,4 @@
-"""Measuring an encoder while it trains, on data that is kept from it.
+"""Measuring an encoder while it trains, on held-out data.
 
 - mlm: the masked-language-modelling loss of held-out sentences; less is better.
 - retrieval: how often a held-out sentence's nearest neighbour is its translation, mean of both directions.
@@ -7,8 +7,8 @@
   language's mean is taken off first, since an encoder whose vectors all point one way would otherwise look best; and
   the translations are those that both directions of CSLS agree on.
 
-Every measure is a mean over languages. Languages are shared out among the workers, but under ZeRO 3, where all must run
-the encoder together.
+Every metric is a mean over languages. Languages are distributed over the workers, except under ZeRO 3, where all must
+run the encoder together.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from torch.nn import functional
 from babelray.encoder.load import resolve_layer
 from babelray.encoder.text_encoder import TextEncoder
 from babelray.errors import DataError
-from babelray.evaluation.perplexity import mlm_loss
-from babelray.evaluation.retrieval import retrieval_accuracy
 from babelray.mapping.induction import induce
+from babelray.metrics.retrieval import retrieval_accuracy
+from babelray.training.perplexity import mlm_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,30 +32,32 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from babelray.training.config import ValidationConfig
-    from babelray.training.materials import ArtifactMaterials
     from babelray.training.mixture import Group
+    from babelray.training.training_data import ArtifactTrainingData
 
 BATCH_TOKENS = 4096
 
 
 class Validation:
-    """What is measured, and with what; read once."""
+    """The metrics, and the data that they are computed on, read once."""
 
-    def __init__(self, config: ValidationConfig, engine: Any, materials: ArtifactMaterials, group: Group) -> None:
+    def __init__(
+        self, config: ValidationConfig, engine: Any, training_data: ArtifactTrainingData, group: Group
+    ) -> None:
         self.config = config
         self.model = engine.module.model
         self.device = engine.device
-        self.tokenizer = materials.tokenizer
-        self.max_tokens = materials.max_tokens
+        self.tokenizer = training_data.tokenizer
+        self.max_tokens = training_data.max_tokens
         self.group = group
-        self.hub = materials.hub
+        self.hub = training_data.hub
         self.layer = resolve_layer(config.layer, self.model.config.num_hidden_layers)
-        others = [code for code in materials.languages if code != self.hub]
+        others = [code for code in training_data.languages if code != self.hub]
         most = config.sentences
-        self.sentences = {code: list(materials.held_out_sentences(code)[:most]) for code in materials.languages}
-        pairs = {code: materials.held_out_parallel(code) for code in others}
+        self.sentences = {code: list(training_data.held_out_sentences(code)[:most]) for code in training_data.languages}
+        pairs = {code: training_data.held_out_parallel(code) for code in others}
         self.pairs = {code: (a[:most], b[:most]) for code, (a, b) in pairs.items() if len(a) > 1}
-        self.words = {code: materials.vocabulary(code, config.words) for code in materials.languages}
+        self.words = {code: training_data.vocabulary(code, config.words) for code in training_data.languages}
         has = {"mlm": any(self.sentences.values()), "retrieval": bool(self.pairs), "semantic": bool(others)}
         if not has[config.best]:
             raise DataError(
@@ -65,7 +67,7 @@ class Validation:
         self.together = engine.zero_optimization_stage() == 3
 
     def measure(self) -> dict[str, float]:
-        """Every measure that there is data for; the same on every worker."""
+        """Every metric that there is data for; the same on every worker."""
         self.model.eval()
         with torch.no_grad():
             hub_MD = self._centred(self.hub)
@@ -77,14 +79,14 @@ class Validation:
         self.model.train()
         return {f"validation/{name}": value for name, value in values.items() if value is not None}
 
-    def _over(self, codes: Sequence[str], measure: Callable[[str], float]) -> float | None:
+    def _over(self, codes: Sequence[str], metric: Callable[[str], float]) -> float | None:
         """The mean over languages, each measured by one worker."""
         if not codes:
             return None
         if self.together:
-            return fmean(measure(code) for code in codes)
-        mine = codes[self.group.rank :: self.group.count]
-        total = torch.tensor(sum(measure(code) for code in mine), dtype=torch.float64, device=self.device)
+            return fmean(metric(code) for code in codes)
+        own = codes[self.group.rank :: self.group.count]
+        total = torch.tensor(sum(metric(code) for code in own), dtype=torch.float64, device=self.device)
         return self.group.sum(total).item() / len(codes)
 
     def _mlm(self, code: str) -> float:
@@ -97,9 +99,9 @@ class Validation:
 
     def _semantic(self, code: str, z_MD: Tensor) -> float:
         x_ND = self._centred(code)
-        found = induce(x_ND, z_MD, csls=10, direction="mutual")
-        best = found.confidence_P.argsort(descending=True, stable=True)[: self.config.pairs]
-        cosines = (x_ND[found.source_P[best]] * z_MD[found.target_P[best]]).sum(1)
+        dictionary = induce(x_ND, z_MD, csls=10, direction="mutual")
+        best = dictionary.confidence_P.argsort(descending=True, stable=True)[: self.config.pairs]
+        cosines = (x_ND[dictionary.source_P[best]] * z_MD[dictionary.target_P[best]]).sum(1)
         return cosines.mean().item() if len(cosines) else 0.0
 
     def _centred(self, code: str) -> Tensor:
@@ -109,7 +111,7 @@ class Validation:
 
     def _vectors(self, texts: list[str]) -> Tensor:
         """Mean-pooled vectors at the layer."""
-        return TextEncoder(self._read, self.device, self.tokenizer, self.max_tokens, BATCH_TOKENS).sentences(texts)
+        return TextEncoder(self._read, self.device, self.tokenizer, self.max_tokens, BATCH_TOKENS).encode(texts)
 
     def _read(self, ids_BT: Tensor, mask_BT: Tensor) -> Tensor:
         output = self.model.base_model(input_ids=ids_BT, attention_mask=mask_BT, output_hidden_states=True)
@@ -118,18 +120,18 @@ class Validation:
 
 
 class Best:
-    """The best measurement so far, and whether there were enough without a better one."""
+    """The best validation score so far, and whether patience has run out."""
 
     def __init__(self, config: ValidationConfig | None, state: dict[str, Any] | None) -> None:
-        self.measure = config.best if config else ""
+        self.metric = config.best if config else ""
         self.patience = config.patience if config else None
         self.state = dict(state or {"score": None, "step": 0, "worse": 0})
         self.last: dict[str, float] = {}
 
     def add(self, values: dict[str, float], step: int) -> dict[str, float]:
-        """Take in what was measured at a step; return it."""
-        value = values[f"validation/{self.measure}"]
-        score = -value if self.measure == "mlm" else value
+        """Record the metrics of a step; return them."""
+        value = values[f"validation/{self.metric}"]
+        score = -value if self.metric == "mlm" else value
         self.last = {SCORE: score}
         if self.state["score"] is None or score > self.state["score"]:
             self.state = {"score": score, "step": step, "worse": 0}
@@ -143,4 +145,4 @@ class Best:
 
 
 SCORE = "score"
-"""What checkpoints are ranked by: the higher the better."""
+"""The metric that ranks checkpoints: the higher the better."""

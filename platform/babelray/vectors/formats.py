@@ -1,10 +1,10 @@
 """Word vectors in the formats of the field: text (`.vec`, `.txt`) and word2vec's binary (`.bin`), each also as `.gz`.
 
-Text is a line for a word: the word, then its values, with one space between. word2vec and fastText put a line
-"words dimension" first; GloVe does not. Binary is that line, then for each word its bytes, a space and the values
-as little-endian float32, with or without a line feed after them.
+Text has one line per word: the word, then its values, separated by single spaces. word2vec and fastText begin with a
+line "words dimension"; GloVe does not. Binary is that line, then for each word its bytes, a space and the values as
+little-endian float32, with or without a line feed after them.
 
-Nothing but the space and the line feed separates: U+00A0, U+3000, U+0085 or U+2028 may be part of a word.
+Only the space and the line feed are separators: U+00A0, U+3000, U+0085 or U+2028 may be part of a word.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from babelray.errors import DataError
+from babelray.storage import AnyPath, Location
 from babelray.vectors.word_vectors import WordVectors
 
 if TYPE_CHECKING:
@@ -26,69 +27,71 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from babelray.storage import Place
-
     Rows = tuple[list[bytes], NDArray[np.float32]]
-    """Words and their vectors, as they stand in the file."""
+    """Words and their vectors, as in the file."""
 
 ENDINGS = (".vec", ".txt", ".bin")
 BLOCK = 1 << 18
-"""Bytes that are read at once: few enough that all that is made of them stays in the processor's cache."""
+"""Bytes that are read at once: few enough that all intermediate arrays stay in the processor's cache."""
 LONGEST_LINE, LONGEST_WORD, LARGEST_DIMENSION = 1 << 26, 1 << 16, 1 << 20
-"""What has more is another kind of file, and would fill the memory."""
+"""Larger values indicate another kind of file, which would fill the memory."""
 
 
-def read_vectors(place: Place, limit: int | None = None) -> WordVectors:
-    """Read the first `limit` words of a file, or all; the ending of its name says which format it is.
+def read_vectors(location: AnyPath, limit: int | None = None) -> WordVectors:
+    """Read the first `limit` words of a file, or all; the format follows from the ending of its name.
 
-    These formats keep no counts but are sorted by them, so the counts are given as N, N-1, … 1 for N words.
-    Of a word that comes twice the first vector counts. Words that are empty or not UTF-8 are left out.
+    These formats have no counts but are sorted by them, so the counts are set to N, N-1, … 1 for N words. If a word
+    occurs twice, its first vector is used. Words that are empty or not UTF-8 are left out.
     """
-    binary, compressed = _kind(place)
-    with place.open() as raw, _damage_explained(place):
+    location = Location.parse(location)
+    binary, compressed = _kind(location)
+    with location.open() as raw, _explain_damage(location):
         stream: Any = gzip.GzipFile(fileobj=raw) if compressed else raw
-        words, matrix = _collect(_binary_blocks(stream, place) if binary else _text_blocks(stream, place), limit)
+        words, matrix = _collect(_binary_blocks(stream, location) if binary else _text_blocks(stream, location), limit)
     if not words:
-        raise DataError(f"{place} holds no words", "Check that it is a file of word vectors.")
+        raise DataError(f"{location} holds no words", "Check that it is a file of word vectors.")
     return WordVectors(words, torch.from_numpy(matrix), list(range(len(words), 0, -1)))
 
 
-def write_vectors(vectors: WordVectors, place: Place) -> None:
-    """Write a file that begins with "words dimension"; the ending of its name says which format it is.
+def write_vectors(vectors: WordVectors, location: AnyPath) -> None:
+    """Write a file that begins with "words dimension"; the format follows from the ending of its name.
 
-    As text a value has as many digits as it takes to read the same float32 again. A space inside a word becomes
-    an underscore, as word2vec writes its phrases (`new_york`). Counts are not written.
+    In text a value has as many digits as are needed to read the same float32 again. A space inside a word becomes an
+    underscore, as word2vec writes its phrases (`new_york`). Counts are not written.
     """
-    binary, compressed = _kind(place)
-    words = _encoded(vectors.words)
+    location = Location.parse(location)
+    binary, compressed = _kind(location)
+    words = _encode(vectors.words)
     step = max(1, BLOCK // vectors.dimension)
-    with place.writing() as file, _opened(file, compressed) as stream:
+    with location.writing() as file, _open_for_writing(file, compressed) as stream:
         stream.write(b"%d %d\n" % (len(words), vectors.dimension))
         for start in range(0, len(words), step):
             rows_ND = vectors.matrix[start : start + step].detach().cpu().float().contiguous().numpy()
-            _check_finite(words[start:], rows_ND, place)
+            _check_finite(words[start:], rows_ND, location)
             stream.write((_binary_bytes if binary else _text_bytes)(words[start : start + step], rows_ND))
 
 
-def _kind(place: Place) -> tuple[bool, bool]:
+def _kind(location: Location) -> tuple[bool, bool]:
     """Whether a file is binary, and whether it is compressed."""
-    name = place.name.removesuffix(".gz")
+    name = location.name.removesuffix(".gz")
     if not name.endswith(ENDINGS):
-        known = ", ".join(ENDINGS)
-        raise DataError(f"{place}: the name does not say which format it is", f"It ends in {known}, or that and .gz.")
-    return name.endswith(".bin"), name != place.name
+        endings = ", ".join(ENDINGS)
+        raise DataError(
+            f"{location}: the format does not follow from the name", f"End it in {endings}, or one of them and .gz."
+        )
+    return name.endswith(".bin"), name != location.name
 
 
 @contextlib.contextmanager
-def _damage_explained(place: Place) -> Iterator[None]:
+def _explain_damage(location: Location) -> Iterator[None]:
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{place} is damaged or cut off ({error})", "Get the file again.") from error
+        raise DataError(f"{location} is damaged or cut off ({error})", "Download the file again.") from error
 
 
 @contextlib.contextmanager
-def _opened(file: Path, compressed: bool) -> Iterator[IO[bytes] | gzip.GzipFile]:
+def _open_for_writing(file: Path, compressed: bool) -> Iterator[IO[bytes] | gzip.GzipFile]:
     with file.open("wb") as raw:
         if not compressed:
             yield raw
@@ -105,15 +108,16 @@ def _collect(blocks: Iterable[Rows], limit: int | None) -> tuple[list[str], NDAr
     seen = {""}
     matrix = np.empty((0, 0), np.float32)
     for raw, rows in blocks:
-        found = _decoded(raw)
-        new = set(found)
-        if len(new) < len(found) or not seen.isdisjoint(new):
-            kept = sorted({word: i for i, word in reversed(list(enumerate(found))) if word not in seen}.values())
-            found, rows = [found[i] for i in kept], rows[kept]
+        block_words = _decode(raw)
+        new = set(block_words)
+        if len(new) < len(block_words) or not seen.isdisjoint(new):
+            first = {word: i for i, word in reversed(list(enumerate(block_words))) if word not in seen}
+            positions = sorted(first.values())
+            block_words, rows = [block_words[i] for i in positions], rows[positions]
         done = len(words)
-        words += found if limit is None else found[: limit - done]
+        words += block_words if limit is None else block_words[: limit - done]
         seen |= new
-        if len(words) > len(matrix):  # with an eighth to spare, which keeps copies few and memory near what is needed
+        if len(words) > len(matrix):  # one eighth of spare room: few copies, little unused memory
             matrix.resize((max(len(words), len(matrix) * 9 // 8), rows.shape[1]), refcheck=False)
         matrix[done : len(words)] = rows[: len(words) - done]
         if len(words) == limit:
@@ -122,8 +126,8 @@ def _collect(blocks: Iterable[Rows], limit: int | None) -> tuple[list[str], NDAr
     return words, matrix
 
 
-def _decoded(words: list[bytes]) -> list[str]:
-    """The words as text; what is not UTF-8 becomes empty."""
+def _decode(words: list[bytes]) -> list[str]:
+    """The words as text; those that are not UTF-8 become empty."""
     try:
         return b"\n".join(words).decode().split("\n")
     except UnicodeDecodeError:
@@ -131,8 +135,8 @@ def _decoded(words: list[bytes]) -> list[str]:
         return [text if text.encode() == word else "" for text, word in zip(texts, words, strict=True)]
 
 
-def _encoded(words: list[str]) -> list[bytes]:
-    """The words as they are written; an error if one cannot be."""
+def _encode(words: list[str]) -> list[bytes]:
+    """The words as bytes for writing; an error if one cannot be written."""
     for word in words:
         if not word or "\n" in word:
             raise DataError(f"the word {word!r} cannot be written", "It must not be empty or hold a line break.")
@@ -142,58 +146,58 @@ def _encoded(words: list[str]) -> list[bytes]:
         raise DataError(f"a word cannot be written as UTF-8 ({error})") from error
 
 
-def _header(line: bytes, place: Place) -> tuple[int, int] | None:
-    """The number of words and the dimension, if that is what a line gives."""
+def _header(line: bytes, location: Location) -> tuple[int, int] | None:
+    """The number of words and the dimension, if the line is a header."""
     fields = line.split()
     if len(fields) != 2 or not all(field.isdigit() for field in fields):
         return None
     words, dimension = map(int, fields)
     if not 0 < dimension <= LARGEST_DIMENSION:
-        raise DataError(f"{place}, line 1: {dimension} cannot be the dimension", "The line gives words and dimension.")
+        raise DataError(f"{location}, line 1: {dimension} cannot be the dimension", "Line 1 is `words dimension`.")
     return words, dimension
 
 
-def _check_number(promised: int, found: int, place: Place) -> None:
-    if found != promised:
-        problem = f"{place} promises {promised:,} words in line 1, but has {found:,}"
-        raise DataError(problem, "It is cut off or damaged: get it again.")
+def _check_word_count(expected: int, count: int, location: Location) -> None:
+    if count != expected:
+        problem = f"{location} announces {expected:,} words in line 1, but has {count:,}"
+        raise DataError(problem, "It is cut off or damaged: download it again.")
 
 
-def _check_finite(words: Sequence[bytes], rows_ND: NDArray[np.float32], place: Place) -> None:
+def _check_finite(words: Sequence[bytes], rows_ND: NDArray[np.float32], location: Location) -> None:
     if not np.isfinite(rows_ND).all():
         word = words[int(np.isfinite(rows_ND).all(1).argmin())].decode(errors="replace")
-        raise DataError(f"{place}: the vector of {word!r} has a value that is not finite")
+        raise DataError(f"{location}: the vector of {word!r} has a value that is not finite")
 
 
-def _binary_blocks(stream: IO[bytes], place: Place) -> Iterator[Rows]:
-    header = _header(stream.readline(LONGEST_WORD), place)
+def _binary_blocks(stream: IO[bytes], location: Location) -> Iterator[Rows]:
+    header = _header(stream.readline(LONGEST_WORD), location)
     if header is None:
         raise DataError(
-            f"{place} does not begin with the number of words and the dimension",
+            f"{location} does not begin with the number of words and the dimension",
             "It is not word2vec's binary format. If it is a model of fastText, use the .vec file beside it.",
         )
-    promised, dimension = header
+    expected, dimension = header
     size = 4 * dimension
-    found, rest = 0, b""
-    while found < promised and (data := stream.read(4 * BLOCK)):
+    count, rest = 0, b""
+    while count < expected and (data := stream.read(4 * BLOCK)):
         data = rest + data
         view = memoryview(data)
         words: list[bytes] = []
         values: list[memoryview] = []
         at = 0
-        while found + len(words) < promised and at <= (space := data.find(b" ", at)) < len(data) - size:
+        while count + len(words) < expected and at <= (space := data.find(b" ", at)) < len(data) - size:
             words.append(data[at:space].lstrip(b"\n"))
             values.append(view[space + 1 : space + 1 + size])
             at = space + 1 + size
         rest = data[at:]
         if len(rest) > size + LONGEST_WORD:
-            raise DataError(f"{place}: there is no end to word {found + len(words) + 1:,}", "It is damaged.")
+            raise DataError(f"{location}: no end of word {count + len(words) + 1:,}", "It is damaged.")
         if words:
             rows_ND = np.frombuffer(b"".join(values), "<f4").reshape(-1, dimension)
-            _check_finite(words, rows_ND, place)
-            found += len(words)
+            _check_finite(words, rows_ND, location)
+            count += len(words)
             yield words, rows_ND
-    _check_number(promised, found, place)
+    _check_word_count(expected, count, location)
 
 
 def _binary_bytes(words: list[bytes], rows_ND: NDArray[np.float32]) -> bytes:
@@ -211,45 +215,49 @@ def _text_bytes(words: list[bytes], rows_ND: NDArray[np.float32]) -> bytes:
     return b"".join([b"%b %b\n" % pair for pair in zip(words, lines.to_pylist(), strict=True)])
 
 
-def _text_blocks(stream: IO[bytes], place: Place) -> Iterator[Rows]:
+def _text_blocks(stream: IO[bytes], location: Location) -> Iterator[Rows]:
     header = None
-    dimension, found, line = 0, 0, 1
-    for block in _line_blocks(stream, place):
+    dimension, count, line = 0, 0, 1
+    for block in _line_blocks(stream, location):
         if line == 1:
             first, _, after = block.partition(b"\n")
-            header = _header(first, place)
+            header = _header(first, location)
             dimension = header[1] if header else first.rstrip(b" ").count(b" ")
             if not dimension:
-                raise DataError(f"{place}, line 1: no values", "A line holds a word and its values, between spaces.")
+                raise DataError(
+                    f"{location}, line 1: no values", "A line has a word and its values, separated by spaces."
+                )
             if header:
                 block, line = after, 2
         rows = _parse_block(block, dimension)
         lines = len(rows[0]) if rows else block.count(b"\n")
-        rows = rows or _parse_lines(block, dimension, place, line)
-        found, line = found + len(rows[0]), line + lines
+        rows = rows or _parse_lines(block, dimension, location, line)
+        count, line = count + len(rows[0]), line + lines
         if rows[0]:
             yield rows
     if header:
-        _check_number(header[0], found, place)
+        _check_word_count(header[0], count, location)
 
 
-def _line_blocks(stream: IO[bytes], place: Place) -> Iterator[bytes]:
-    """Whole lines, each ended by a line feed alone."""
+def _line_blocks(stream: IO[bytes], location: Location) -> Iterator[bytes]:
+    """Blocks of complete lines, each ended by a line feed alone."""
     rest = b""
     while data := stream.read(BLOCK):
-        cut = data.rfind(b"\n") + 1
-        if cut:
-            block = rest + data[:cut]
+        end = data.rfind(b"\n") + 1
+        if end:
+            block = rest + data[:end]
             yield block.replace(b"\r\n", b"\n") if b"\r" in block else block
-        rest = data[cut:] if cut else rest + data
+        rest = data[end:] if end else rest + data
         if len(rest) > LONGEST_LINE:
-            raise DataError(f"{place} has a line of more than {LONGEST_LINE:,} bytes", "It is not a text of vectors.")
+            raise DataError(
+                f"{location} has a line of more than {LONGEST_LINE:,} bytes", "It is not a text of vectors."
+            )
     if rest:
         yield rest.removesuffix(b"\r") + b"\n"
 
 
 def _parse_block(block: bytes, dimension: int) -> Rows | None:
-    """Words and vectors of some lines at once; None if the lines are not all of the usual form."""
+    """Words and vectors of several lines at once; None if the lines do not all have the usual form."""
     text = np.frombuffer(block, np.uint8)
     line_feeds = text == ord("\n")
     separators = text == ord(" ")
@@ -272,25 +280,44 @@ def _parse_block(block: bytes, dimension: int) -> Rows | None:
 
 
 def _parse_values(block: bytes, starts_ND: NDArray[np.int64], ends_ND: NDArray[np.int64]) -> NDArray[np.float32] | None:
-    """The values that stand at these positions; None if one is not a finite number, or too many look unusual.
+    """The values at these positions; None if one is not a finite number, or too many have an unusual form.
 
-    Eight characters are the eight bytes of one integer, so that one operation on an array treats eight characters
-    of every value. Without its sign a value is read as d.dddddd, then, if it is longer, as eight digits more. One
-    that looks different (12.5, 1e-05) is parsed alone. The parsers of our dependencies are all slower than that.
+    Eight characters are the eight bytes of one integer, so that one operation on an array processes eight characters
+    of every value. Without its sign a value is read as d.dddddd and, if it is longer, eight more digits. Values of
+    another form (12.5, 1e-05) are parsed one by one. This is faster than the parsers of all dependencies.
     """
     negative_ND = np.frombuffer(block, np.uint8)[starts_ND] == ord("-")
     starts_ND += negative_ND
-    lengths_ND = ends_ND - starts_ND
-    longest = int(lengths_ND.max())
-    block += bytes(16)
-    eights = np.ndarray(len(block) - 7, "<u8", block, 0, 1)
+    rows_ND, wrong_ND = _parse_digits(block + bytes(16), starts_ND, ends_ND - starts_ND)
+    signs_ND = rows_ND.view(np.uint32)
+    signs_ND |= negative_ND.astype(np.uint32) << np.uint32(31)
+    if not np.bitwise_or.reduce(wrong_ND, axis=None) & _HIGH_BITS:
+        return rows_ND
+    unusual_ND = (wrong_ND & _HIGH_BITS) != 0
+    if unusual_ND.sum() * 20 > unusual_ND.size:
+        return None
+    spans = zip((starts_ND - negative_ND)[unusual_ND].tolist(), ends_ND[unusual_ND].tolist(), strict=True)
+    try:
+        values = [float(block[start:end]) for start, end in spans]
+    except ValueError:
+        return None
+    with np.errstate(over="ignore"):
+        rows_ND[unusual_ND] = values
+    return rows_ND if np.isfinite(rows_ND[unusual_ND]).all() else None
 
+
+def _parse_digits(
+    block: bytes, starts_ND: NDArray[np.int64], lengths_ND: NDArray[np.int64]
+) -> tuple[NDArray[np.float32], NDArray[np.uint64]]:
+    """The values without their signs, and integers whose high bits mark those of an unusual form."""
+    longest = int(lengths_ND.max())
+    eights = np.ndarray(len(block) - 7, "<u8", block, 0, 1)
     first_ND = eights[starts_ND]
     first_ND ^= _FIRST
-    first_ND &= _KEPT_OF_FIRST.take(lengths_ND, mode="clip")
+    first_ND &= _MASK_OF_FIRST.take(lengths_ND, mode="clip")
     wrong_ND = first_ND + _FIRST_UP
     wrong_ND |= first_ND
-    if first_ND.view(np.uint8)[:, ::8].any():  # the digit before the point moves to where the point was
+    if first_ND.view(np.uint8)[:, ::8].any():  # move the digit before the point to the position of the point
         first_ND += (first_ND & _LOW_BYTE) * _LOW_BYTE
     _join_digits(first_ND)
     if longest <= 8:
@@ -299,52 +326,37 @@ def _parse_values(block: bytes, starts_ND: NDArray[np.int64], ends_ND: NDArray[n
     else:
         second_ND = eights[starts_ND + 8]
         second_ND ^= _SECOND
-        second_ND &= _KEPT_OF_SECOND.take(lengths_ND, mode="clip")
+        second_ND &= _MASK_OF_SECOND.take(lengths_ND, mode="clip")
         wrong_ND |= second_ND + _SECOND_UP
         wrong_ND |= second_ND
         _join_digits(second_ND)
         first_ND *= np.uint64(10**8)
         first_ND += second_ND
         rows_ND = (first_ND.view(np.int64) / 1e14).astype(np.float32)
-    signs_ND = rows_ND.view(np.uint32)
-    signs_ND |= negative_ND.astype(np.uint32) << np.uint32(31)
-
     if longest > 16:
         wrong_ND[lengths_ND > 16] = _HIGH_BITS
-    if not np.bitwise_or.reduce(wrong_ND, axis=None) & _HIGH_BITS:
-        return rows_ND
-    odd_ND = (wrong_ND & _HIGH_BITS) != 0
-    if odd_ND.sum() * 20 > odd_ND.size:
-        return None
-    spans = zip((starts_ND - negative_ND)[odd_ND].tolist(), ends_ND[odd_ND].tolist(), strict=True)
-    try:
-        values = [float(block[start:end]) for start, end in spans]
-    except ValueError:
-        return None
-    with np.errstate(over="ignore"):
-        rows_ND[odd_ND] = values
-    return rows_ND if np.isfinite(rows_ND[odd_ND]).all() else None
+    return rows_ND, wrong_ND
 
 
 def _eight(characters: bytes) -> np.uint64:
     return np.uint64(int.from_bytes(characters, "little"))
 
 
-def _kept(length: int) -> np.uint64:
+def _mask(length: int) -> np.uint64:
     return _eight(b"\xff" * max(0, min(length, 8)))
 
 
-# After XOR with its pattern a digit is 0 to 9 and the point 0; what is more sets the high bit of its byte when the
-# other constant is added. Lengths below 1 keep all, and so are found to be wrong.
+# After XOR with its pattern a digit is 0 to 9 and the point 0; other characters set the high bit of their byte when the
+# second constant is added. Lengths below 1 have a full mask, so that they are recognised as wrong.
 _FIRST, _FIRST_UP = _eight(b"0.000000"), _eight(b"\x76\x7f" + 6 * b"\x76")
 _SECOND, _SECOND_UP = _eight(b"00000000"), _eight(8 * b"\x76")
 _HIGH_BITS, _LOW_BYTE = _eight(8 * b"\x80"), np.uint64(255)
-_KEPT_OF_FIRST = np.array([_kept(8), *(_kept(length) for length in range(1, 17))])
-_KEPT_OF_SECOND = np.array([_kept(length - 8) for length in range(17)])
+_MASK_OF_FIRST = np.array([_mask(8), *(_mask(length) for length in range(1, 17))])
+_MASK_OF_SECOND = np.array([_mask(length - 8) for length in range(17)])
 
 
 def _join_digits(eights_ND: NDArray[np.uint64]) -> None:
-    """Make one number of eight digits, the first of which is in the lowest byte: by pairs, fours, then all."""
+    """Combine eight digits, the first of which is in the lowest byte, into one number: pairs, fours, then all."""
     for bits, base, mask in (
         (8, 10, 0x00FF00FF00FF00FF),
         (16, 100, 0x0000FFFF0000FFFF),
@@ -355,10 +367,10 @@ def _join_digits(eights_ND: NDArray[np.uint64]) -> None:
         eights_ND &= np.uint64(mask)
 
 
-def _parse_lines(block: bytes, dimension: int, place: Place, line: int) -> Rows:
+def _parse_lines(block: bytes, dimension: int, location: Location, line: int) -> Rows:
     """Words and vectors of some lines, one after the other; `line` is the number of the first.
 
-    A word may hold spaces, as some of GloVe's do, if what stands before the values is not a number too.
+    A word may contain spaces, as some of GloVe's do, unless the part before the values is a number too.
     """
     words: list[bytes] = []
     rows_ND = np.empty((block.count(b"\n"), dimension), np.float32)
@@ -368,15 +380,15 @@ def _parse_lines(block: bytes, dimension: int, place: Place, line: int) -> Rows:
         word, *fields = text.rstrip(b" ").rsplit(b" ", dimension)
         if len(fields) < dimension or _is_number(word.rpartition(b" ")[2] if b" " in word else b""):
             values = text.rstrip(b" ").count(b" ")
-            raise DataError(f"{place}, line {number}: {values} values instead of {dimension}", "It is damaged.")
+            raise DataError(f"{location}, line {number}: {values} values instead of {dimension}", "It is damaged.")
         try:
             with np.errstate(over="ignore"):
                 rows_ND[len(words)] = [float(field) for field in fields]
         except ValueError:
             wrong = next(field for field in fields if not _is_number(field)).decode(errors="replace")
-            raise DataError(f"{place}, line {number}: {wrong!r} is not a number") from None
+            raise DataError(f"{location}, line {number}: {wrong!r} is not a number") from None
         if not np.isfinite(rows_ND[len(words)]).all():
-            raise DataError(f"{place}, line {number}: a value is not finite")
+            raise DataError(f"{location}, line {number}: a value is not finite")
         words.append(word)
     return words, rows_ND[: len(words)]
 

@@ -1,15 +1,15 @@
 """Exact nearest neighbours by cosine, CSLS or inverted softmax, in blocks: bounded memory, no approximate index.
 
-CSLS (Conneau et al., 2018) subtracts from the cosine of x and y how near each of them is to everything:
+CSLS (Conneau et al., 2018) subtracts from the cosine of x and y the density of their neighbourhoods:
 
     CSLS(x, y) = 2 cos(x, y) − r_T(x) − r_S(y)
 
 where r_T(x) is the mean cosine of x to its k nearest neighbours on the other side. The inverted softmax (Smith et
-al., 2017) asks how probable the query is, given the key, among all queries:
+al., 2017) is the log probability of the query, given the key, among all queries:
 
     ISF(x, y) = β cos(x, y) − log Σ_x' exp(β cos(x', y))
 
-Either way a score is a cosine less an offset of the key: one matrix product for the offsets, one for the scores.
+In both cases a score is a cosine minus an offset of the key: one matrix product for the offsets, one for the scores.
 
 Shapes: N queries, M keys, D width, B rows of a block, G groups of columns (see `top`).
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CELLS = 1 << 26
-"""Scores that are kept at once: 256 MB."""
+"""Scores that are in memory at once: 256 MB."""
 
 
 def nearest(
@@ -74,7 +74,7 @@ def nearest_by_product(queries_ND: Tensor, keys_MD: Tensor, n: int) -> Tensor:
 
 
 def mean_nearest(rows_ND: Tensor, others_MD: Tensor, k: int) -> Tensor:
-    """For each row the mean inner product with the k others for which it is largest."""
+    """For each row the mean of its k largest inner products with the others."""
     k = min(k, len(others_MD))
     return torch.cat([top(block.maxima_BG, block.cells, k)[0].mean(1) for block in _blocks(rows_ND, others_MD)])
 
@@ -97,20 +97,20 @@ class _Block(NamedTuple):
 
     def raw_top(self, k: int) -> Tensor:
         """The k largest products (B, k) before the offset was subtracted."""
-        assert self.raw_BG is not None  # asked for with `raw`
+        assert self.raw_BG is not None  # requested with `raw`
         return top(self.raw_BG, lambda rows, columns: self.cells(rows, columns) + self.offset_M[columns], k)[0]
 
 
 def _blocks(queries_ND: Tensor, keys_MD: Tensor, offset_M: Tensor | None = None, raw: bool = False) -> Iterator[_Block]:
-    """The products of queries and keys less the keys' offsets, and their maxima; `raw`: also those without offset."""
+    """The products of queries and keys minus the keys' offsets, and their maxima; `raw`: also without offsets."""
     count, width = len(keys_MD), padded(len(keys_MD))
     rows = max(1, min(len(queries_ND), CELLS // width))
     scores_BM = queries_ND.new_full((rows, width), -torch.inf)
-    less_M = queries_ND.new_zeros(width) if offset_M is None else functional.pad(offset_M, (0, width - count))
+    offsets_M = queries_ND.new_zeros(width) if offset_M is None else functional.pad(offset_M, (0, width - count))
     for block_BD in queries_ND.split(rows):
         block_BM = scores_BM[: len(block_BD)]
         torch.matmul(block_BD, keys_MD.T, out=block_BM[:, :count])
         raw_BG = row_maxima(block_BM) if raw else None
         if offset_M is not None:
-            block_BM -= less_M
-        yield _Block(block_BM, row_maxima(block_BM), raw_BG, less_M)
+            block_BM -= offsets_M
+        yield _Block(block_BM, row_maxima(block_BM), raw_BG, offsets_M)

@@ -1,8 +1,8 @@
-"""The largest cells of every row of a matrix of scores, exactly, at the cost of about one reading of the matrix.
+"""The largest cells of every row of a matrix of scores, exactly, in about one pass over the matrix.
 
 Columns are taken in groups. The n largest cells of a row lie in the n groups with the largest maxima, so maxima are
 computed once (one pass, which vectorises well), the best groups are chosen among them, and only the cells of those
-groups are looked at. Sorting every row for its n largest costs several times as much.
+groups are examined. Sorting every row for its n largest costs several times as much.
 
 Shapes: N rows, M columns, G groups of columns, n cells of a row.
 """
@@ -25,7 +25,7 @@ GROUP = 32
 
 
 def padded(count: int) -> int:
-    """The number of cells of whole groups that holds `count`; what is more must be -inf.
+    """`count`, rounded up to complete groups; the additional cells must be -inf.
 
     >>> padded(1), padded(64), padded(65)
     (32, 64, 96)
@@ -44,7 +44,7 @@ def column_maxima(scores_NM: Tensor, out: Tensor | None = None) -> Tensor:
 
 
 def top(maxima_NG: Tensor, cells: Cells, n: int, rows_R: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Values and columns (R, n) of the n largest cells of some rows, best first; of all rows if none are named.
+    """Values and columns (R, n) of the n largest cells of the given rows, best first; by default of all rows.
 
     >>> scores_NM = torch.arange(128.0).reshape(2, 64)
     >>> values, columns = top(row_maxima(scores_NM), lambda rows, columns: scores_NM[rows, columns], 2)

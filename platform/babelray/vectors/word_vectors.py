@@ -10,23 +10,22 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from babelray.errors import DataError
+from babelray.storage import AnyPath, Location
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from torch import Tensor
 
-    from babelray.storage import Place
-
 MATRIX, VOCABULARY = "vectors.safetensors", "vocabulary.tsv"
 
 
-def read_tensors(file: Path) -> dict[str, Tensor]:
-    """What a file of safetensors holds; a clear error if it is another kind of file, such as a pickled one."""
+def read_tensors(file: str | Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file; an error if it is another kind of file, such as a pickled one."""
     try:
         return load_file(file)
     except SafetensorError as error:
-        raise DataError(f"{file} is not a file of safetensors ({error})", "Make the artifact again.") from error
+        raise DataError(f"{file} is not a safetensors file ({error})", "Make the artifact again.") from error
 
 
 @dataclass(frozen=True)
@@ -64,27 +63,29 @@ class WordVectors:
         """The same words with other vectors."""
         return WordVectors(self.words, matrix, self.counts)
 
-    def save(self, place: Place) -> None:
+    def save(self, folder: AnyPath) -> None:
         """Write a folder; the vocabulary, written last, marks it complete."""
+        location = Location.parse(folder)
         rows = "".join(f"{word}\t{count}\n" for word, count in zip(self.words, self.counts, strict=True))
         if rows.count("\t") + rows.count("\n") > 2 * len(self):
             word = next(word for word in self.words if "\t" in word or "\n" in word)
-            raise DataError(f"the word {word!r} cannot be saved", "A word must not hold a tab or a line break.")
-        with (place / MATRIX).writing() as file:  # not in place: another process may have the old file mapped
+            raise DataError(f"the word {word!r} cannot be saved", "A word must not contain a tab or a line break.")
+        with (location / MATRIX).writing() as file:  # atomically: another process may have the old file mapped
             save_file({"vectors": self.matrix.contiguous()}, file)
-        (place / VOCABULARY).write_text(rows)
+        (location / VOCABULARY).write_text(rows)
 
     @classmethod
-    def load(cls, place: Place) -> WordVectors:
-        """Read a folder. A local matrix is mapped into memory: its rows are read when they are used."""
-        with (place / MATRIX).local_input() as file:
+    def load(cls, folder: AnyPath) -> WordVectors:
+        """Read a folder. A local matrix is memory-mapped: its rows are read when they are used."""
+        location = Location.parse(folder)
+        with (location / MATRIX).local_input() as file:
             matrix = read_tensors(file)["vectors"]
-        cells = (place / VOCABULARY).read_text().replace("\n", "\t").split("\t")
+        cells = (location / VOCABULARY).read_text().replace("\n", "\t").split("\t")
         try:
             return cls(cells[:-1:2], matrix, list(map(int, cells[1::2])))
         except (ValueError, DataError) as error:
-            raise DataError(f"{place / VOCABULARY} is damaged ({error})", "Make the artifact again.") from error
+            raise DataError(f"{location / VOCABULARY} is damaged ({error})", "Make the artifact again.") from error
 
     @staticmethod
-    def is_complete(place: Place) -> bool:
-        return (place / VOCABULARY).exists()
+    def is_complete(folder: AnyPath) -> bool:
+        return (Location.parse(folder) / VOCABULARY).exists()

@@ -1,0 +1,178 @@
+"""Two files of word vectors mapped into one space, and scored; no recipe, no cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from babelray.errors import DataError, RecipeError
+from babelray.lexicon.read import Problems, read_columns
+from babelray.storage import AnyPath, Location
+from babelray.vectors.word_vectors import WordVectors
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from babelray.mapping.method import MappingMethod
+
+IDENTICAL = "identical"
+"""The name of the dictionary of the words that are spelt alike."""
+
+
+def configure_method(
+    name: str, overrides: Sequence[str], dictionary: AnyPath | None, self_learning: bool | None = None
+) -> MappingMethod:
+    """A mapping method for two files, with dotted overrides such as `cutoff=10000`; an error for an unknown one."""
+    from babelray.mapping.method import MAPPING_METHODS
+    from babelray.recipe.load import configure
+
+    try:
+        method = MAPPING_METHODS.find(name)
+    except ValueError as error:
+        raise RecipeError(str(error), "See babelray align --help.") from None
+    settings = method.two_file_defaults(has_dictionary=dictionary not in (None, IDENTICAL))
+    if self_learning is not None:
+        settings |= {"self_learning": self_learning}
+    return configure(method, settings, overrides)
+
+
+def align_files(
+    source: AnyPath,
+    target: AnyPath,
+    out: AnyPath,
+    method: MappingMethod,
+    console: Console,
+    dictionary: AnyPath | None = None,
+    test: AnyPath | None = None,
+    limit: int = 200_000,
+    seed: int = 1,
+) -> None:
+    """Map two vocabularies; write both and their mappings; print how well they translate a test dictionary."""
+    from babelray.mapping.collapse import ADVICE, detect_collapse
+    from babelray.mapping.dictionary import positions
+    from babelray.mapping.method import fit_mappings
+
+    folder = Location.parse(out)
+    if (folder / "scores.json").exists():
+        raise DataError(f"{out} holds the result of an earlier run", "Name another folder, or delete it.")
+    left, right = read_any(source, limit), read_any(target, limit)
+    pairs = _dictionary(dictionary, left, right, console)
+    test_pairs = _pairs(test, console) if test else []
+    with console.status("mapping") as status:
+        notify = lambda text: status.update(f"mapping: {text}")  # noqa: E731
+        positions_P = None if pairs is None else positions(left, right, pairs)
+        mappings = fit_mappings(left.matrix, right.matrix, positions_P, method, seed, notify)
+        mapped = tuple(s.with_matrix(m.transform(s.matrix)) for s, m in zip((left, right), mappings, strict=True))
+        scores: dict[str, Any] = {
+            "method": method.method,
+            "pairs": None if positions_P is None else len(positions_P[0]),
+        }
+        if pairs is None:
+            status.update("comparing with a random mapping")
+            health = detect_collapse(mapped[0].matrix, mapped[1].matrix, seed=seed)
+            scores |= {"collapsed": health.collapsed, "health": str(health)}
+            console.print(("[red]collapsed:[/] " if health.collapsed else "") + str(health), highlight=False)
+            if health.collapsed:
+                console.print(ADVICE, highlight=False)
+        status.update("writing")
+        for name, path, side, mapping in zip(("source", "target"), (source, target), mapped, mappings, strict=True):
+            mapping.save(folder / "mapping" / name)
+            _write(side, path, folder, name)
+    if test_pairs:
+        scores["bli"] = print_bli(mapped[0], mapped[1], test_pairs, console)
+    (folder / "scores.json").write_json(scores)
+    console.print(f"written: {folder}", highlight=False, soft_wrap=True)
+
+
+def bli_of_files(
+    source: AnyPath,
+    target: AnyPath,
+    test: AnyPath,
+    console: Console,
+    limit: int = 200_000,
+    inverted_softmax: float = 0.0,
+) -> None:
+    """Print how well two vocabularies in one space translate a test dictionary."""
+    left, right = read_any(source, limit), read_any(target, limit)
+    print_bli(left, right, _pairs(test, console), console, inverted_softmax)
+
+
+def read_any(path: AnyPath, limit: int) -> WordVectors:
+    """Vectors from a file in one of the formats of the field, or from a folder of an artifact."""
+    from babelray.vectors.formats import read_vectors
+
+    location = Location.parse(path)
+    if WordVectors.is_complete(location):
+        vectors = WordVectors.load(location)
+        return WordVectors(vectors.words[:limit], vectors.matrix[:limit], vectors.counts[:limit])
+    if not location.is_file():
+        raise DataError(f"there are no vectors at {path}", "Name a .vec, .txt or .bin file, or a folder of vectors.")
+    return read_vectors(location, limit)
+
+
+def print_bli(
+    source: WordVectors,
+    target: WordVectors,
+    pairs: list[tuple[str, str]],
+    console: Console,
+    inverted_softmax: float = 0.0,
+) -> dict[str, Any]:
+    """Measure and print."""
+    from rich.table import Table
+
+    from babelray.metrics.bli import RANKS, bli
+
+    scores = bli(source, target, pairs, inverted_softmax=inverted_softmax)
+    if not scores["words"]:
+        raise DataError(
+            "no pair of the test dictionary has both words in the vectors",
+            "Check that its columns are in the order of --source and --target.",
+        )
+    table = Table(title=f"{scores['words']:,} words tested, {scores['coverage']:.1%} of the test dictionary")
+    table.add_column("retrieval")
+    for name in [*(f"P@{n}" for n in RANKS), "MRR"]:
+        table.add_column(name, justify="right")
+    rows = {"nearest neighbour": scores["nn"], "inverted softmax": scores.get("isf"), "CSLS": scores}
+    for name, row in ((name, row) for name, row in rows.items() if row):
+        table.add_row(name, *(f"{100 * row[key]:.1f}" for key in [*(f"p{n}" for n in RANKS), "mrr"]))
+    console.print(table)
+    return scores
+
+
+def _dictionary(
+    path: AnyPath | None, source: WordVectors, target: WordVectors, console: Console
+) -> list[tuple[str, str]] | None:
+    if path is None:
+        return None
+    if path == IDENTICAL:
+        return [(word, word) for word in source.words if word in target.position]
+    return _pairs(path, console)
+
+
+def _pairs(path: AnyPath, console: Console) -> list[tuple[str, str]]:
+    """The pairs of a file, `word<TAB>translation` or with a space between."""
+    location, problems = Location.parse(path), Problems()
+    if not location.is_file():
+        raise DataError(f"there is no dictionary at {path}", "Name a text file with two words per line.")
+    pairs = list(dict.fromkeys((first, second) for _, first, second in read_columns(location, problems)))
+    if not pairs:
+        first = f" ({problems.first[0]})" if problems.first else ""
+        raise DataError(
+            f"{path} holds no pairs of words{first}", "A line holds a word, a tab or space, and its translation."
+        )
+    if problems.count:
+        console.print(f"{problems.count} lines skipped; the first: {problems.first[0]}", highlight=False)
+    return pairs
+
+
+def _write(vectors: WordVectors, path: AnyPath, folder: Location, name: str) -> None:
+    """In the format of the input."""
+    from babelray.vectors.formats import ENDINGS, write_vectors
+
+    name_of_input = Location.parse(path).name
+    plain = name_of_input.removesuffix(".gz")
+    ending = next((ending for ending in ENDINGS if plain.endswith(ending)), None)
+    if ending is None:
+        vectors.save(folder / name)
+    else:
+        write_vectors(vectors, folder / f"{name}{ending}{name_of_input.removeprefix(plain)}")

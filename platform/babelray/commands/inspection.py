@@ -1,0 +1,68 @@
+"""The command groups `vectors` and `transport`: looking into artifacts and encoders."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from babelray.commands.options import console
+
+vectors = typer.Typer(help="Inspect static vectors, and export them for other programs.", no_args_is_help=True)
+transport = typer.Typer(help="Inspect the transport from a sentence to its translation.", no_args_is_help=True)
+
+ArtifactPath = Annotated[
+    str, typer.Argument(metavar="ARTIFACT", help="An artifact of extract or align: runs/align/FINGERPRINT.")
+]
+
+
+@vectors.command()
+def neighbours(
+    artifact: ArtifactPath,
+    language: Annotated[str, typer.Argument(metavar="LANG", help="A language code, such as de.")],
+    word: Annotated[str, typer.Argument(metavar="WORD", help="A word of that language.")],
+    count: Annotated[int, typer.Option(min=1, help="How many to print.")] = 10,
+) -> None:
+    """Print the nearest neighbours of a word."""
+    from babelray.commands.vectors import show_neighbours
+
+    show_neighbours(artifact, language, word, count, console)
+
+
+@vectors.command()
+def export(
+    artifact: ArtifactPath,
+    out: Annotated[str, typer.Argument(metavar="OUT", help="The folder to write to; a local path or an s3:// URI.")],
+    languages: Annotated[str, typer.Option(metavar="CODES", help="Only these, such as en,de.")] = "",
+    ending: Annotated[Literal["vec", "vec.gz", "bin"], typer.Option("--format", help="The word2vec format.")] = "vec",
+) -> None:
+    """Write one file of vectors per language, as fastText, gensim and others read them."""
+    from babelray.commands.vectors import export
+
+    export(artifact, out, [code.strip() for code in languages.split(",") if code.strip()], ending, console)
+
+
+@transport.command("show")
+def show_transport(
+    encoder: Annotated[
+        str, typer.Argument(metavar="ENCODER", help="A Hugging Face name, or a folder made by save_pretrained.")
+    ],
+    sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="A sentence.")],
+    translation: Annotated[str, typer.Argument(metavar="TRANSLATION", help="Its translation.")],
+    source: Annotated[str, typer.Option("--from", metavar="LANG", help="The language of the sentence, such as de.")],
+    target: Annotated[str, typer.Option("--to", metavar="LANG", help="The language of the translation.")] = "en",
+    level: Annotated[Literal["words", "subwords"], typer.Option(help="The units to align.")] = "words",
+    pooling: Annotated[
+        Literal["last", "mean"], typer.Option(help="The vector of a word: of its last subword, or the mean of all.")
+    ] = "last",
+    layer: Annotated[int, typer.Option(help="0 is the embedding layer; negative numbers count from the last.")] = -1,
+    blur: Annotated[float, typer.Option(help="Finest scale of the transport, in the units of the vectors.")] = 0.05,
+    p: Annotated[int, typer.Option("-p", min=1, max=2, help="Ground cost: 1 the distance, 2 half its square.")] = 2,
+) -> None:
+    """Print which words of a translation an encoder aligns with those of a sentence, in percent.
+
+    `babelray transport show xlm-roberta-base "Die Katze schläft." "The cat sleeps." --from de`
+    """
+    from babelray.evaluation.soft_alignment import show, soft_alignment
+
+    show(soft_alignment(encoder, sentence, translation, level, (source, target), layer, blur, p, pooling), console)

@@ -1,0 +1,77 @@
+"""Printing the summaries of stages: their tables, then the files that a user may want to open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from babelray.pipeline.execution import RunResult
+    from babelray.pipeline.summary import Cell, Column
+    from babelray.pipeline.summary import Table as SummaryTable
+
+MISSING = "–"
+
+
+def print_results(result: RunResult, console: Console) -> None:
+    """Print the summaries of the stages whose artifacts are the results of a run."""
+    files: dict[str, str] = {}
+    for step, artifact in result.results():
+        summary = step.stage.summary(artifact, step.settings)
+        for table in summary.tables:
+            if table.rows:
+                print_table(table, console)
+        files |= {label: str(artifact.location / path) for label, path in summary.files.items()}
+    if files:
+        console.print()
+    for label, path in files.items():
+        console.print(f"{label + ':':<10} {path}", soft_wrap=True, highlight=False)
+
+
+def print_table(table: SummaryTable, console: Console) -> None:
+    """Print a table with its notes."""
+    rich = Table(title=table.title, title_justify="left", title_style="bold")
+    for column in table.columns:
+        rich.add_column(column.title, justify="right" if column.format else "left")
+    for number, row in enumerate(table.rows):
+        is_mean = table.mean and number == len(table.rows) - 1
+        if is_mean:
+            rich.add_section()
+        cells = [format_cell(cell, column) for cell, column in zip(row, table.columns, strict=True)]
+        rich.add_row(*cells, style="bold" if is_mean else None)
+    console.print()
+    console.print(rich)
+    for note in table.notes:
+        console.print(note, style="dim", highlight=False, markup=False)
+
+
+def format_cell(cell: Cell, column: Column) -> Text:
+    """A cell as text; a change is green if it is an improvement.
+
+    >>> from babelray.pipeline.summary import Column
+    >>> str(format_cell((0.5, 0.625), Column("P@1", "%"))), str(format_cell(12345, Column("words", ",.0f")))
+    ('50.0 → 62.5', '12,345')
+    """
+    if cell is None:
+        return Text(MISSING)
+    if isinstance(cell, tuple):
+        return _format_change(*cell, column)
+    return Text(cell if isinstance(cell, str) else _format_number(cell, column.format))
+
+
+def _format_change(before: float | None, after: float | None, column: Column) -> Text:
+    if before is None or after is None:
+        return Text(MISSING)
+    better = after < before if column.lower_is_better else after > before
+    colour = "default" if after == before else "green" if better else "red"
+    return Text.assemble(
+        f"{_format_number(before, column.format):>4} → ", (f"{_format_number(after, column.format):>4}", colour)
+    )
+
+
+def _format_number(value: float, pattern: str) -> str:
+    return f"{100 * value:.1f}" if pattern == "%" else format(value, pattern)

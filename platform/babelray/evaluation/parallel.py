@@ -1,0 +1,259 @@
+"""Parallel sentences, read from the layouts in which they are published, and the base of benchmarks on them.
+
+    tatoeba.deu-eng.deu, tatoeba.deu-eng.eng    LASER's Tatoeba (Artetxe and Schwenk, 2019), with ISO 639-3 codes
+    de-en.de, de-en.en                          XTREME's Tatoeba (Hu et al., 2020)
+    news.en-de.de, news.en-de.en                Moses: any name, the languages in either order
+    test.tsv                                    a table: a header with language codes, a column a language
+
+In the first three line n translates line n; they may also lie in a folder `tatoeba/` of the one that is given. Which
+layout it is follows from the names.
+
+XTREME's own download sorts the English sentences, so that the answers are not given away: line n then no longer
+translates line n. Such files are refused.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from pydantic import Field
+
+from babelray.errors import DataError
+from babelray.evaluation.benchmark import EncoderBenchmark
+from babelray.evaluation.tables import checked_number
+from babelray.languages import LANGUAGES, Language, resolve
+from babelray.storage import Location
+
+LAYOUTS = (
+    "Give a folder with LASER's `tatoeba.deu-eng.deu` and `.eng`, XTREME's `de-en.de` and `.en`, Moses' "
+    "`name.de-en.de` and `.en`, or `.tsv` tables with a header of language codes."
+)
+MACROLANGUAGES = {"ara": "arb", "est": "ekk", "fas": "pes", "msa": "zsm", "swa": "swh", "zho": "cmn"}
+"""ISO 639-3 codes of groups of languages, and the member that is meant; Tatoeba has `ara` and `est`."""
+SORTED_LINES = 12
+"""So many different lines are not in alphabetical order by chance: that is one case in half a billion."""
+MAX_COLUMNS = 8
+"""Columns that an error names."""
+WHERE = "`where` asks for numbers in this column."
+
+_CODE = r"[a-z]{2,3}(?:_[A-Za-z]+)?"
+_PAIR = re.compile(rf"(?:(?P<name>.+)\.)?(?P<first>{_CODE})-(?P<second>{_CODE})\.(?P<side>{_CODE})")
+
+
+class ParallelSentences(NamedTuple):
+    """The sentences of a language and, in the same order, their translations into the hub."""
+
+    language: str
+    sentences: list[str]
+    translations: list[str]
+
+
+class ParallelBenchmark(EncoderBenchmark):
+    """A benchmark on parallel sentences: see `read_parallel` for the layouts."""
+
+    data: str
+    """A folder, a file or a pattern, local or on S3."""
+    hub: str = "en"
+    languages: list[str] | None = None
+    """Only these; all that there are by default."""
+    extra_languages: list[Language] = Field(default_factory=list)
+    """Languages beyond the 40, or other settings for one of them, as in a recipe."""
+    where: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    """For tables: only rows whose numbers in these columns lie between the two, both included."""
+
+    def sources(self, languages: Sequence[str] = ()) -> list[Location]:
+        location = Location.parse(self.data)
+        if location.exists() and not location.is_file():
+            files = [location / name for name in location.files()]
+        else:
+            files = location.glob()
+        if not files:
+            raise DataError(f"{self.label}: there is nothing at {self.data}", "Check the path.")
+        return files
+
+    def read(self) -> list[ParallelSentences]:
+        languages = LANGUAGES | {language.code: language for language in self.extra_languages}
+        if self.languages is not None:
+            languages = resolve(self.languages, self.extra_languages)
+        return list(read_parallel(Location.parse(self.data), self.hub, languages, self.where))
+
+
+def read_parallel(
+    location: Location,
+    hub: str = "en",
+    languages: Mapping[str, Language] = LANGUAGES,
+    where: Mapping[str, tuple[float, float]] | None = None,
+) -> Iterator[ParallelSentences]:
+    """The parallel sentences of each language, in the order of `languages`; all files are checked before the first.
+
+    `location` is a folder, a table, or a pattern of tables such as `dir/*.tsv`; several tables are read one after the
+    other. Files and columns of languages other than these are passed over. `where`: only rows of tables whose numbers
+    in these columns lie between the two, both included.
+    """
+    codes = _Codes(languages, hub)
+    if location.is_file() or not location.exists():
+        tables = [location] if location.is_file() else location.glob()
+        if not tables:
+            raise DataError(f"there is no {location}", LAYOUTS)
+        return _tables(tables, codes, where or {})
+    names = [name for name in location.files() if name.rpartition("/")[0] in ("", "tatoeba")]
+    files = _pair_files(location, names, codes)
+    tables = [location / name for name in names if name.endswith(".tsv") and "/" not in name]
+    if files and where:
+        raise DataError(f"{location} has files for each language, no table", "Leave out `where`: it is for tables.")
+    if files:
+        return iter([_aligned(files[code], code) for code in languages if code in files])
+    if tables:
+        return _tables(tables, codes, where or {})
+    raise DataError(f"no parallel sentences of {hub!r} and another language in {location}", LAYOUTS)
+
+
+class _Codes:
+    """Which language a code in a name or a header stands for."""
+
+    def __init__(self, languages: Mapping[str, Language], hub: str) -> None:
+        self.hub = hub
+        self.languages = languages
+        every = [*languages.values(), *([LANGUAGES[hub]] if hub in LANGUAGES else [])]
+        self._codes = {language.iso639_3: language.code for language in every}
+        self._codes |= {macro: self._codes[own] for macro, own in MACROLANGUAGES.items() if own in self._codes}
+        self._codes |= {code: code for code in [*languages, hub]}
+
+    def of(self, written: str) -> str | None:
+        return self._codes.get(written.strip())
+
+
+class _PairFiles(NamedTuple):
+    language: Location
+    hub: Location
+    of_xtreme: bool
+
+
+def _pair_files(location: Location, names: list[str], codes: _Codes) -> dict[str, _PairFiles]:
+    """The two files of each language."""
+    files: dict[str, _PairFiles] = {}
+    for name in names:
+        match = _PAIR.fullmatch(name.rpartition("/")[2])
+        if not match or match["side"] not in (match["first"], match["second"]):
+            continue
+        code = codes.of(match["side"])
+        other = match["second"] if match["side"] == match["first"] else match["first"]
+        if code is None or codes.of(other) is None or (code == codes.hub) == (codes.of(other) == codes.hub):
+            continue
+        partner = name.removesuffix(match["side"]) + other
+        if partner not in names:
+            raise DataError(
+                f"{location / name} has no {location / partner} beside it", "Give both sides of every pair."
+            )
+        if code == codes.hub:
+            continue
+        if code in files:
+            problem = f"{files[code].language} and {location / name} are both sentences of language {code!r}"
+            raise DataError(problem, "Give each language once: put one of the two into another folder.")
+        of_xtreme = match["name"] is None and match["side"] == match["first"]
+        files[code] = _PairFiles(location / name, location / partner, of_xtreme)
+    return files
+
+
+def _aligned(files: _PairFiles, code: str) -> ParallelSentences:
+    """Line n translates line n; lines that are empty in both are passed over."""
+    left, right = ([line.strip() for line in _lines(file)] for file in files[:2])
+    if len(left) != len(right):
+        (count, shorter), (more, longer) = sorted([(len(left), files.language), (len(right), files.hub)])
+        problem = f"{shorter}, line {count}: the last of {count} lines, but {longer} has {more}"
+        raise DataError(problem, "Line n must translate line n: get both files again.")
+    for number, (sentence, translation) in enumerate(zip(left, right, strict=True), start=1):
+        if bool(sentence) != bool(translation):
+            empty, full = (files.hub, files.language) if sentence else (files.language, files.hub)
+            raise DataError(f"{empty}, line {number}: empty, but not in {full}", "Delete the line in both files.")
+    sentences, translations = ([line for line in side if line] for side in (left, right))
+    if not sentences:
+        raise DataError(f"{files.language}, line 1: there are no sentences", "Give at least one.")
+    if files.of_xtreme and _is_sorted(translations):
+        raise DataError(
+            f"{files.hub}, line 1: the sentences are in alphabetical order, as XTREME's download leaves them: line n "
+            f"does not translate line n of {files.language}",
+            "Use LASER's files, from which XTREME takes them. If the lines are translations all the same, call the "
+            f"files `sorted.{files.language.name}` and `sorted.{files.hub.name}`.",
+        )
+    return ParallelSentences(code, sentences, translations)
+
+
+def _is_sorted(lines: list[str]) -> bool:
+    return len(set(lines)) >= SORTED_LINES and all(a <= b for a, b in pairwise(lines))
+
+
+def _tables(
+    locations: list[Location], codes: _Codes, where: Mapping[str, tuple[float, float]]
+) -> Iterator[ParallelSentences]:
+    """All tables are read and checked; then come the languages. Tables without the hub are passed over."""
+    pairs_of: dict[str, list[tuple[str, str]]] = {}
+    contents = {location: [line.split("\t") for line in _lines(location)] for location in locations}
+    tables = {location: rows for location, rows in contents.items() if codes.hub in map(codes.of, rows[0])}
+    if not tables:
+        columns = ", ".join(contents[locations[0]][0][:MAX_COLUMNS])
+        raise DataError(f"{locations[0]}, line 1: no column {codes.hub!r}", f"It has: {columns}. {LAYOUTS}")
+    for location, rows in tables.items():
+        for code, pairs in _table(location, rows, codes, where).items():
+            pairs_of.setdefault(code, []).extend(pairs)
+    if not pairs_of:
+        rows_of = " in the rows that `where` asks for" if where else ""
+        problem = f"{next(iter(tables))}, line 1: no sentence in {codes.hub!r} and another language{rows_of}"
+        raise DataError(problem, "Name the columns by language codes, such as `de`.")
+    return (
+        ParallelSentences(code, *map(list, zip(*pairs_of[code], strict=True)))
+        for code in codes.languages
+        if code in pairs_of
+    )
+
+
+def _table(
+    location: Location, lines: list[list[str]], codes: _Codes, where: Mapping[str, tuple[float, float]]
+) -> dict[str, list[tuple[str, str]]]:
+    """The pairs of each language: rows where both cells are filled."""
+    header = [name.strip() for name in lines[0]]
+    for name in where:
+        if name not in header:
+            columns_there = ", ".join(header[:MAX_COLUMNS])
+            raise DataError(f"{location}, line 1: no column {name!r}", f"`where` names it. It has: {columns_there}.")
+    rows = []
+    for number, cells in enumerate(lines[1:], start=2):
+        if cells == [""]:
+            continue
+        if len(cells) != len(header):
+            problem = f"{location}, line {number}: {len(cells)} columns instead of {len(header)}"
+            raise DataError(problem, "Give every row the columns of the header, parted by tabs.")
+        line = f"{location}, line {number}"
+        if all(
+            low <= checked_number(line, name, cells[header.index(name)], WHERE) <= high
+            for name, (low, high) in where.items()
+        ):
+            rows.append([cell.strip() for cell in cells])
+    columns: dict[str, int] = {}
+    for column, name in enumerate(header):
+        code = codes.of(name)
+        if code is None or not any(_has_letters(row[column]) for row in rows):
+            continue
+        if code in columns:
+            raise DataError(f"{location}, line 1: two columns of language {code!r}", "Give each language one column.")
+        columns[code] = column
+    hub = columns.pop(codes.hub, None)
+    if hub is None:
+        return {}
+    pairs = {code: [(row[i], row[hub]) for row in rows if row[i] and row[hub]] for code, i in columns.items()}
+    return {code: some for code, some in pairs.items() if some}
+
+
+def _has_letters(text: str) -> bool:
+    """Numbers are no sentences: a column `id` may hold those of the rows, and no Indonesian."""
+    return any(map(str.isalpha, text))
+
+
+def _lines(location: Location) -> list[str]:
+    """The lines of a file, in one normal form, without the ends that editors leave."""
+    text = unicodedata.normalize("NFC", location.read_text().removeprefix("\ufeff").replace("\0", " "))
+    return [line.strip("\r ") for line in text.removesuffix("\n").split("\n")]

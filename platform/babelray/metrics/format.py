@@ -1,0 +1,23 @@
+"""Scores and p-values as text."""
+
+from __future__ import annotations
+
+
+def format_score(value: float, format_spec: str) -> str:
+    """A score: with `%` a share in per cent, else by a format specification.
+
+    >>> format_score(0.5, "%"), format_score(1234, ",.0f")
+    ('50.0', '1,234')
+    """
+    return f"{100 * value:.1f}" if format_spec == "%" else format(value, format_spec)
+
+
+def format_p(p: float | None) -> str:
+    """A p-value; empty if there is none.
+
+    >>> format_p(0.0123), format_p(0.0001), format_p(None)
+    ('0.012', '< 0.001', '')
+    """
+    if p is None:
+        return ""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"

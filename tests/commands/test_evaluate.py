@@ -1,0 +1,162 @@
+"""One encoder on one benchmark, without a recipe."""
+
+import json
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from babelray.commands.evaluate import compare_results, evaluate_model, model_fingerprint, rank_results
+from babelray.errors import BabelrayError, DataError
+from babelray.evaluation.benchmark import BENCHMARKS
+from babelray.recipe.load import configure
+
+EN = ["The cat sleeps.", "A dog runs.", "It is warm.", "The garden is big.", "A bed.", "Sleep well, cat."]
+DE = [
+    "Die Katze schläft.",
+    "Ein Hund läuft.",
+    "Es ist warm.",
+    "Der Garten ist groß.",
+    "Ein Bett.",
+    "Schlaf gut, Katze.",
+]
+
+
+def written(folder: Path, **files: list[str]) -> str:
+    folder.mkdir(exist_ok=True)
+    for name, lines in files.items():
+        (folder / name.replace("__", "-").replace("_", ".")).write_text("".join(f"{line}\n" for line in lines))
+    return str(folder)
+
+
+def evaluate(encoder: str, benchmark: str, data: str, out: Path, *settings: str) -> tuple[dict, dict, str]:
+    console = Console(record=True, width=120)
+    location = evaluate_model(
+        encoder,
+        configure(BENCHMARKS[benchmark], {"benchmark": benchmark, "data": data}, list(settings)),
+        str(out),
+        console,
+    )
+    return (location / "result.json").read_json(), (location / "predictions.json").read_json(), console.export_text()
+
+
+def test_retrieval_of_a_language_that_is_the_hub_itself(tiny_encoder: str, tmp_path: Path) -> None:
+    data = written(tmp_path / "data", de__en_de=EN, de__en_en=EN, fr__en_fr=DE, fr__en_en=EN)
+    result, predictions, shown = evaluate(tiny_encoder, "tatoeba", data, tmp_path / "out", "layer=1")
+    assert result["scores"]["de"]["mean"] == 1 and result["scores"]["de"]["sentences"] == 6
+    assert predictions["de"]["to_hub"]["positions"] == list(range(6))
+    example_scores = [hit for side in predictions["fr"].values() for hit in side["example_scores"]]
+    assert result["scores"]["fr"]["mean"] == pytest.approx(sum(example_scores) / 12)
+    assert result["mean"]["mean"] == pytest.approx((1 + result["scores"]["fr"]["mean"]) / 2)
+    assert result["model"]["fingerprint"] == model_fingerprint(tiny_encoder) and len(result["sources"]) == 4
+    assert "tatoeba" in shown and "100.0" in shown
+
+
+def test_word_alignment(tiny_encoder: str, tmp_path: Path) -> None:
+    pairs = [f"{text} ||| {text}" for text in ("the cat sleeps", "a big dog runs")]
+    data = written(tmp_path / "data", deen_gold=["0-0 1-1 2-2", "0-0 1-1 2-2 3-3"])
+    (tmp_path / "data/deen.src-tgt").write_text("\n".join(pairs) + "\n")
+    result, predictions, _ = evaluate(
+        tiny_encoder, "word-alignment", data, tmp_path / "out", "method=argmax", "layer=0"
+    )
+    assert predictions["deen"] == ["0-0 1-1 2-2", "0-0 1-1 2-2 3-3"]
+    assert result["scores"]["deen"]["f1"] == 1 and result["scores"]["deen"]["aer"] == 0
+
+
+def test_mt_quality(tiny_encoder: str, tmp_path: Path) -> None:
+    rows = [
+        f"de-en\t{text}\t{' '.join(text.split()[:count])}\t{count}" for text, count in zip(EN, range(6), strict=True)
+    ]
+    data = written(tmp_path / "data", testset_x=[])
+    (tmp_path / "data/testset_de-en.tsv").write_text("\n".join(["LP\tsource\ttranslation\tHUMAN_score", *rows]) + "\n")
+    result, predictions, _ = evaluate(tiny_encoder, "mt-quality", data, tmp_path / "out")
+    assert len(predictions["de-en"]) == 6 and predictions["de-en"][0] == -1  # nothing was translated
+    assert result["scores"]["de-en"]["pearson"] > 0.3
+
+
+def test_geometry(tiny_encoder: str, tmp_path: Path) -> None:
+    data = written(tmp_path / "data", de__en_de=DE, de__en_en=EN, fr__en_fr=EN, fr__en_en=EN)
+    result, _, _ = evaluate(tiny_encoder, "geometry", data, tmp_path / "out")
+    assert result["scores"]["fr"]["gap"] == pytest.approx(0) and result["scores"]["de"]["gap"] > 0.01
+
+
+def test_two_results_side_by_side(tiny_encoder: str, tmp_path: Path) -> None:
+    many = [" ".join(words) for words in permutations(["cat", "dog", "bed", "warm"])]
+    written(tmp_path / "data", de__en_de=many, de__en_en=many)
+    written(tmp_path / "other", de__en_de=many[::-1], de__en_en=many)
+    for name in ("data", "other"):
+        evaluate(tiny_encoder, "tatoeba", str(tmp_path / name), tmp_path / f"{name}-out")
+    console = Console(record=True, width=120)
+    compare_results(str(tmp_path / "data-out"), str(tmp_path / "other-out"), console)
+    shown = console.export_text()
+    assert "-100.0" in shown and "< 0.001" in shown and "different data" in shown
+
+
+def test_what_cannot_be_compared(tiny_encoder: str, tmp_path: Path) -> None:
+    console = Console()
+    with pytest.raises(DataError, match="is not a result"):
+        compare_results(str(tmp_path), str(tmp_path), console)
+    for name, benchmark in (("a", "tatoeba"), ("b", "geometry")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "result.json").write_text(json.dumps({"benchmark": benchmark, "scores": {}, "sources": {}}))
+    with pytest.raises(DataError, match="is of tatoeba"):
+        compare_results(str(tmp_path / "a"), str(tmp_path / "b"), console)
+
+
+TRAIN = ["train=nowhere/{lang}.train"]
+ALSO = dict.fromkeys(["classification", "tagging", "question-answering"], TRAIN)
+ALSO["entity-linking"] = ["knowledge_base=nowhere"]
+
+
+@pytest.mark.parametrize("benchmark", [name for name in BENCHMARKS if "data" in BENCHMARKS[name].model_fields])
+def test_data_that_are_not_there(tiny_encoder: str, tmp_path: Path, benchmark: str) -> None:
+    name = "nothing-{lang}.txt" if benchmark in ALSO else "nothing"
+    with pytest.raises(DataError):
+        evaluate(tiny_encoder, benchmark, str(tmp_path / name), tmp_path / "out", *ALSO.get(benchmark, []))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_fingerprint_is_of_the_weights(tiny_encoder: str, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(tiny_encoder, tmp_path / "copy")
+    assert model_fingerprint(str(tmp_path / "copy")) == model_fingerprint(tiny_encoder)
+    (tmp_path / "copy/README.md").write_text("a card")
+    assert model_fingerprint(str(tmp_path / "copy")) == model_fingerprint(tiny_encoder)
+    (tmp_path / "copy/config.json").write_text("{}")
+    assert model_fingerprint(str(tmp_path / "copy")) != model_fingerprint(tiny_encoder)
+
+
+def test_the_command(babelray, tiny_encoder: str, tmp_path: Path) -> None:
+    data = written(tmp_path / "data", de__en_de=DE, de__en_en=EN)
+    arguments = ["--model", tiny_encoder, "--benchmark", "tatoeba", "--data", data, "--out", str(tmp_path / "out")]
+    process = babelray("evaluate", "layer=1", *arguments)
+    assert process.returncode == 0 and "from hub" in process.stdout, process.stderr
+    assert json.loads((tmp_path / "out/result.json").read_text())["settings"]["layer"] == 1
+    process = babelray("compare", str(tmp_path / "out"), str(tmp_path / "out"))
+    assert process.returncode == 0 and "mean" in process.stdout
+    process = babelray("evaluate", "scoring=cosin", *arguments)
+    assert process.returncode == 2 and "scoring" in process.stderr
+    process = babelray("evaluate", "--benchmark", "tatoeba")
+    assert process.returncode == 2 and "--model" in process.stderr
+
+
+def test_three_results_are_ranked(tmp_path: Path) -> None:
+    for name, right in (("a", 0), ("b", 20), ("c", 19)):
+        example_scores = {"de": {"example_scores": [1] * right + [0] * (20 - right)}}
+        score = {"de": {"accuracy": right / 20}}
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "predictions.json").write_text(json.dumps(example_scores))
+        about = {"benchmark": "classification", "scores": score, "sources": {"x": "1"}}
+        (tmp_path / name / "result.json").write_text(json.dumps(about))
+    console = Console(record=True, width=160)
+    rank_results([str(tmp_path / name) for name in "abc"], console)
+    lines = [line for line in console.export_text().splitlines() if str(tmp_path) in line]
+    assert [line.split()[0][-1] for line in lines] == ["b", "c", "a"]
+    assert ["●" in line for line in lines] == [True, True, False] and "< 0.001" in lines[2]
+
+
+def test_a_benchmark_on_held_out_data_needs_a_run(tmp_path: Path) -> None:
+    with pytest.raises(BabelrayError, match="retrieval needs the corpus of a run"):
+        evaluate_model("babelray-mini", BENCHMARKS.parse("retrieval"), str(tmp_path), Console())

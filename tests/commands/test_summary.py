@@ -1,0 +1,57 @@
+"""The summaries of stages in the terminal."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from rich.console import Console
+
+from babelray.commands.summary import format_cell, print_results, print_table
+from babelray.pipeline.summary import Column, Summary, Table
+from babelray.storage import Location
+
+TABLE = Table(
+    "small: before → after",
+    [
+        Column("", ""),
+        Column("retrieval", "%"),
+        Column("perplexity", ".1f", lower_is_better=True),
+        Column("words", ",.0f"),
+    ],
+    [["de", (0.5, 0.625), (20.0, 10.0), 12345], ["fr", (0.5, None), (10.0, 20.0), None], ["mean", 0.5, 15.0, 1.0]],
+    mean=True,
+    notes=["retrieval: of [held-out] sentences"],
+)
+
+
+def test_a_table_has_changes_means_and_notes() -> None:
+    console = Console(record=True, width=100)
+    print_table(TABLE, console)
+    text = console.export_text()
+    for expected in ("small: before → after", "50.0 → 62.5", "20.0 → 10.0", "12,345", "–", "50.0", "of [held-out]"):
+        assert expected in text
+    rule = next(i for i, line in enumerate(text.splitlines()) if line.startswith("├"))
+    assert "mean" in text.splitlines()[-3] and rule
+
+
+def test_improvements_are_green_and_losses_red() -> None:
+    def colours(cell: Any, column: Column) -> list[str]:
+        return [str(span.style) for span in format_cell(cell, column).spans]
+
+    higher, lower = Column("retrieval", "%"), Column("perplexity", ".1f", lower_is_better=True)
+    assert colours((0.5, 0.6), higher) == ["green"] and colours((0.6, 0.5), higher) == ["red"]
+    assert colours((0.5, 0.6), lower) == ["red"] and colours((0.6, 0.5), lower) == ["green"]
+    assert colours((0.5, 0.5), lower) == ["default"]
+
+
+def test_tables_of_all_results_come_before_their_files() -> None:
+    def result(name: str, *tables: Table, **files: str) -> Any:
+        stage = SimpleNamespace(name=name, summary=lambda artifact, settings: Summary(tables, files))
+        return SimpleNamespace(stage=stage, settings=None), SimpleNamespace(location=Location.parse("/runs") / name)
+
+    console = Console(record=True, width=100)
+    outcome: Any = SimpleNamespace(results=lambda: [result("report", Report="report.html"), result("evaluate", TABLE)])
+    print_results(outcome, console)
+    text = console.export_text()
+    assert text.index("small: before") < text.index("Report:    /runs/report/report.html")
