@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from babelray.pipeline import execution as pipeline
+from babelray.pipeline.plan import plan
 from babelray.recipe.load import load_recipe
 from babelray.report.run import report_page
 from babelray.storage import Location, s3
@@ -37,7 +37,7 @@ def track(recipe_file: Any, seed: int, folder: Path) -> None:
     report = Location.parse(folder) / str(seed) / "report.html"
     report.write_text(report_page(full_data("review")))
     tracker = Tracker.start(recipe.description(), f"key-{seed}", Console(file=(folder / "said").open("w")))
-    for step in pipeline.plan(recipe, "encoder"):
+    for step in plan(recipe, "encoder"):
         with tracker.stage(step.name, step.fingerprint, step.code) as child:
             for number in range(1, 4):
                 child.metrics({"loss/mlm": 7 - seed - number / 10, "speed/tokens": 1000.0}, number)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from babelray.pipeline import execution as pipeline
+from babelray.pipeline.plan import plan
 from babelray.recipe.load import load_recipe
 from babelray.storage import Location, s3
 from babelray.tracking import tracker
@@ -150,7 +150,7 @@ def test_a_wrong_password_costs_only_the_view(there: Servers, babelray, recipe_f
 def tracked(recipe_file, name: str, storage: str, during) -> tuple[str, Tracker]:
     """A stage of forty steps; `during` is called with the number of each."""
     recipe = load_recipe(recipe_file(name=name), [f"storage={storage}"])
-    step = pipeline.plan(recipe, "corpus")[0]
+    step = plan(recipe, "corpus")[0]
     said = io.StringIO()
     follower = Tracker.start(recipe.description(), step.fingerprint, Console(file=said, width=1000))
     with follower.stage("corpus", step.fingerprint, step.code) as child:
