@@ -215,7 +215,7 @@ def test_a_training_table_with_other_columns(tmp_path: Path) -> None:
     [
         ({"data": "a.tsv"}, "put {lang} into the path of `data`"),
         ({"train": "a.tsv", "train_languages": ["en", "de"]}, "put {lang} into the path of `train`"),
-        ({"train": "{lang}.tsv"}, "the answers would be learned by heart"),
+        ({"train": "{lang}.tsv"}, "the test answers would be part of the training data"),
         ({"layer": 3}, "layer"),
         ({"seeds": [1, 1]}, "different numbers"),
         ({"table": {"text": "text", "label": 1}}, "the names of all columns, or the numbers of all"),

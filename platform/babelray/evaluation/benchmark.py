@@ -94,7 +94,7 @@ class Benchmark(Config):
 
     title: ClassVar[str]
     main_metric: ClassVar[str]
-    """The metric that stands for it in tables."""
+    """The metric that represents the benchmark in tables."""
     columns: ClassVar[Mapping[str, str]]
     """Metrics that tables show, and how: `%` for shares, `.3f` and the like for others."""
     metric_titles: ClassVar[Mapping[str, str]] = {}
@@ -131,7 +131,7 @@ class Benchmark(Config):
         return []
 
     def missing(self, languages: Sequence[str]) -> str | None:
-        """A description of the data that are missing; None if there are all. An error if they are required."""
+        """A description of the missing data; None if all are present. Raise an error if they are required."""
         try:
             self.sources(languages)
         except DataError as error:
@@ -141,7 +141,7 @@ class Benchmark(Config):
         return None
 
     def completed(self, **defaults: Any) -> Self:
-        """With values for fields that it has and that are not given."""
+        """The benchmark with default values for fields that it has and that are not set."""
         missing = {name: value for name, value in defaults.items() if getattr(self, name, value) is None}
         return self.model_copy(update=missing) if missing else self
 
@@ -216,5 +216,5 @@ def open_encoder(path: AnyPath, layer: int | None, batch_tokens: int | None) -> 
 
 
 def resolve_default(layer: int | None, count: int) -> int:
-    """The layer of an encoder with so many; if none is given, the papers', or the last of one that has fewer."""
+    """The given layer; by default that of the papers, or the last of an encoder with fewer than that."""
     return min(PAPER_LAYER, count) if layer is None else layer

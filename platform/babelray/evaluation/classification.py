@@ -7,11 +7,11 @@ The tables that such data are published in differ in little but the names of the
     xnli.test.tsv          XNLI as published: language, gold_label, sentence1, sentence2
     test.tsv               Taxi1500 (Ma et al., 2023): id, label, text
     test.tsv               MasakhaNEWS (Adelani et al., 2023): category, headline, text
-    dataset_de_test.json   Amazon reviews (Keung et al., 2020): a JSON object a line, with review_body and stars
+    dataset_de_test.json   Amazon reviews (Keung et al., 2020): one JSON object per line, with review_body and stars
 
     accuracy = 1/N Σ_n [ŷ_n = y_n]        macro F1 = 1/|C| Σ_c 2 TP_c / (2 TP_c + FP_c + FN_c)
 
-where C holds the classes that are there, in the gold labels or in the answers.
+where C holds the classes that occur in the gold labels or in the answers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Column = str | int
 
 
 class TextColumns(Config):
-    """Where in a table the texts and their labels stand: names of columns, or for a file without a header numbers."""
+    """The columns of the texts and their labels: by name, or by number in a file without a header."""
 
     text: str | int = "text"
     """The text; with `{lang}` in it, each language has a column of its own."""
@@ -57,7 +57,7 @@ class TextColumns(Config):
     label: str | int = "label"
     """The class of the text, or of both."""
     language: str | int | None = None
-    """A column that says of which language a row is."""
+    """The column with the language of each row."""
 
     @model_validator(mode="after")
     def _names_or_numbers(self) -> Self:
@@ -95,7 +95,7 @@ class Classification(TransferBenchmark):
     train_table: TextColumns | None = None
     """… and of the training table, if they are others."""
     where: Ranges = Field(default_factory=dict)
-    """Only test rows whose numbers in these columns lie between the two, both included …"""
+    """Only test rows whose numbers in these columns are in these ranges, ends included …"""
     train_where: Ranges = Field(default_factory=dict)
     """… and only such training rows."""
 
@@ -151,9 +151,9 @@ class LabelledText(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Where in a table the texts and labels stand; `{lang}` in a name stands for a language.
+    """The columns of texts and labels in a table; `{lang}` in a name is replaced by a language.
 
-    `language`: a column that says of which language a row is.
+    `language`: the column with the language of each row.
     """
 
     text: Column
@@ -167,8 +167,8 @@ def read_texts(
 ) -> list[LabelledText]:
     """The labelled texts of one language; none if the table has no column, or no row, of it.
 
-    `names` are what the language may be called there. `where`: only rows whose numbers in these columns lie between the
-    two, both included. Rows without text are passed over.
+    `names`: possible names of the language there. `where`: only rows whose numbers in these columns are in these
+    ranges, ends included. Rows without text are skipped.
     """
     rows = list(_rows(location, headed=isinstance(columns.text, str)))
     if not rows:
@@ -206,7 +206,7 @@ def _has_lang(column: Column | None) -> bool:
 
 
 def _column(location: Location, header: list[str], column: Column | None, names: Sequence[str]) -> str | None:
-    """What a column is called here; None if there is none for this language, or none is asked for."""
+    """The name of a column in this table; None if the language has no such column, or `column` is None."""
     if column is None:
         return None
     wanted = [str(column).replace("{lang}", name) for name in names] if _has_lang(column) else [str(column)]
@@ -238,7 +238,9 @@ def _rows(location: Location, headed: bool) -> Iterator[tuple[int, dict[str, str
                 continue
         if len(cells) != len(header):
             problem = f"{location}, line {number}: {len(cells)} columns instead of {len(header)}"
-            raise DataError(problem, "Give every row the same columns; cells of a .tsv are parted by tabs, unquoted.")
+            raise DataError(
+                problem, "Give every row the same columns; cells of a .tsv are separated by tabs and not quoted."
+            )
         yield number, dict(zip(header, (cell.strip() for cell in cells), strict=True))
 
 
@@ -250,7 +252,7 @@ def _json_rows(location: Location, text: str) -> Iterator[tuple[int, dict[str, s
             row = json.loads(line)
         except json.JSONDecodeError as error:
             raise DataError(
-                f"{location}, line {number}: not valid JSON ({error.msg})", "Give an object a line."
+                f"{location}, line {number}: not valid JSON ({error.msg})", "Give one object per line."
             ) from None
         if not isinstance(row, dict):
             raise DataError(
@@ -266,7 +268,7 @@ def _cell(at: str, row: Mapping[str, str], column: str) -> str:
 
 
 def encode_texts(texts: Sequence[LabelledText], tokenizer: PreTrainedTokenizerBase, longest: int) -> list[Inputs]:
-    """What the encoder reads: of a pair both texts, of which the longer one is cut first."""
+    """The inputs of the encoder; of a pair of texts, the longer one is truncated first."""
     from babelray.objectives.labelled import split_inputs
 
     seconds: Any = None if not texts or texts[0].second is None else [text.second for text in texts]
@@ -277,7 +279,7 @@ def encode_texts(texts: Sequence[LabelledText], tokenizer: PreTrainedTokenizerBa
 def text_examples(
     texts: Sequence[LabelledText], labels: Sequence[str], tokenizer: PreTrainedTokenizerBase, longest: int
 ) -> list[Example]:
-    """To learn from: each text with the number of its class."""
+    """Training examples: each text with the number of its class."""
     from babelray.objectives.labelled import Example
 
     numbers = {label: number for number, label in enumerate(labels)}

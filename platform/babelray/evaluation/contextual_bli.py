@@ -7,16 +7,16 @@ word alignment. With x_i and y_i the vectors in context of the i-th pair's words
     j_1, j_2, … = all j, by falling CSLS(x_i, y_j) or cos(x_i, y_j)
     P@k = 1/N Σ_i [i ∈ {j_1, …, j_k}]          MRR = 1/N Σ_i 1/rank of i, where 1/rank is 0 beyond the first `DEPTH`
 
-so that the same word in another sentence is wrong: its context must be found too. `word_p1` asks for less, as BLI does:
-the word must be right, at whatever place. Cao et al. (2020) measure the same by CSLS and call it contextual word
+so that the same word in another sentence is wrong: its context must be found too. `word_p1` is less strict, as in BLI:
+the word must be right, in any sentence. Cao et al. (2020) measure the same by CSLS and call it contextual word
 retrieval. The published figures are P@1 over 10,000 pairs of Europarl and News Commentary, at layer 8.
 
 What the paper leaves open, and what we do:
 - A word is the mean of its subwords.
 - Pairs are one-to-one. Words without letters, pairs of words that are spelled alike, and pairs of words that are linked
   less than `min_count` times in the text are left out: the first two are too easy, the last are mostly wrong links.
-- The text is covered evenly. A word is asked for at most `per_word` times, or a few frequent words decide the score.
-- A sentence pair that is there again is left out. Where sentences of the target side are the same, so are the vectors
+- The text is covered evenly. A word is tested at most `per_word` times, so that frequent words do not decide alone.
+- A repeated sentence pair is left out. Where sentences of the target side are the same, so are the vectors
   of their words, and either place is right.
 - A word that the encoder does not read (beyond its longest input, or of no subword) is not found, and finds nothing.
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 DEPTH = max(RANKS)
-"""Candidates that are looked at for each occurrence."""
+"""Candidates that are ranked for each occurrence."""
 SENTENCES = 1024
 """Sentences whose vectors are in memory at once."""
 
@@ -72,13 +72,13 @@ class ContextualBli(ParallelBenchmark):
     max_sentences: int = Field(20_000, ge=1)
     """Sentence pairs of a language, evenly from all; links between words are learned from them."""
     min_count: int = Field(2, ge=1)
-    """Two words that are linked less often are not asked for."""
+    """Pairs of words that are linked less often are not tested."""
     occurrences_per_word: int = Field(10, ge=1)
-    """So many occurrences of a word are asked for."""
+    """The most occurrences of a word that are tested."""
     max_occurrences: int = Field(10_000, ge=1)
-    """So many are asked for in all, among as many candidates."""
+    """The most occurrences that are tested in all, among as many candidates."""
     csls: int = Field(10, ge=0)
-    """CSLS' k; cosine if 0."""
+    """k of CSLS; 0: cosine."""
 
     def run(self, encoder: TextEncoder, system: System) -> Result:
         from babelray.text.segment import Segmenter
@@ -105,7 +105,7 @@ class ContextualBli(ParallelBenchmark):
 
 
 class Tokenised(NamedTuple):
-    """A sentence as it stands, and what it is cut into, in order."""
+    """A sentence and its tokens, in order."""
 
     text: str
     tokens: list[str]
@@ -161,7 +161,7 @@ def contextual_bli(
     most: int = 10_000,
     reader: TextEncoder | None = None,
 ) -> Induced:
-    """Ask for the translations of source words in context among those of all; line n of one side translates line n.
+    """Find the translation of each source word in context among those of all; line n of one side translates line n.
 
     `links` between the words of each sentence pair are learned from the text if they are not given. `csls` is CSLS' k,
     cosine if 0. `min_count`, `per_word`, `most`: see `linked_occurrences`. `reader` reads the targets, if it is not the
@@ -258,7 +258,7 @@ def one_to_one(links: Links) -> Links:
 
 
 def spread(items: Sequence[Item], most: int) -> list[Item]:
-    """At most so many of the items, at even distances.
+    """At most `most` of the items, at even distances.
 
     >>> spread("abcdefgh", 3)
     ['a', 'c', 'f']
@@ -276,7 +276,7 @@ def occurrence_vectors(
 ) -> tuple[Tensor, Tensor]:
     """Vectors (N, D) of words, by sentence and position, and which of them are read (N); zero where they are not.
 
-    No sentence is encoded twice, and none that nothing is wanted of.
+    Only sentences with wanted words are encoded, each once.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Entity linking across languages: which concept of a knowledge base does a mention, in any language, stand for?
+"""Entity linking across languages: the concept of a knowledge base that a mention, in any language, refers to.
 
 XL-BEL (Liu et al., 2021, "Learning Domain-Specialised Representations for Cross-Lingual Biomedical Entity Linking"; a
 task of Vulić et al., 2023, section 4) has mentions in ten languages and UMLS, where a concept has many names, in
@@ -45,7 +45,7 @@ KnowledgeBase = dict[str, str]
 
 RANKS = (1, 5)
 DEPTH = 10
-"""Names that are looked at for each mention."""
+"""Names that are ranked for each mention."""
 NAMES = 1 << 15
 """Names whose vectors are in memory at once."""
 
@@ -83,7 +83,7 @@ class EntityLinking(EncoderBenchmark):
     @model_validator(mode="after")
     def _data_name_the_language(self) -> EntityLinking:
         if "{lang}" not in self.data:
-            raise ValueError("data must have {lang} in it, which stands for a language's code")
+            raise ValueError("data must have {lang} in it, which is replaced by a language's code")
         return self
 
     def _mention_files(self) -> dict[str, Location]:

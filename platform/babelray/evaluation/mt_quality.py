@@ -122,18 +122,18 @@ class MtQuality(EncoderBenchmark):
 
 @dataclass(frozen=True)
 class Segment:
-    """A sentence, what a system made of it, and how good people find that."""
+    """A sentence, its translation by a system, and the score that people gave the translation."""
 
     pair: str
     source: str
     translation: str
     human: float
     bleu: float | None = None
-    """BLEU against a reference, a baseline that this task is read beside."""
+    """BLEU against a reference, as a baseline."""
 
 
 class Correction(Protocol):
-    """What takes the languages out of vectors before they are compared."""
+    """How the difference between the languages is removed from vectors before they are compared."""
 
     def source(self, vectors_WD: Tensor) -> Tensor: ...
 
@@ -341,7 +341,7 @@ def read_segments(location: Location) -> list[Segment]:
     missing = [name for name in COLUMNS if name not in header]
     if missing:
         problem = f"{location}, line 1: no column {', '.join(missing)} among {', '.join(header)[:80]!r}"
-        raise DataError(problem, f"The first line must name the columns {', '.join(COLUMNS)}, parted by tabs.")
+        raise DataError(problem, f"The first line must name the columns {', '.join(COLUMNS)}, separated by tabs.")
     if not rows:
         raise DataError(f"{location}, line 1: there are no segments below the names", "Get the file again.")
     return [_segment(f"{location}, line {number}", header, row) for number, row in enumerate(rows, start=2)]

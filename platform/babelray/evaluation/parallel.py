@@ -3,10 +3,10 @@
     tatoeba.deu-eng.deu, tatoeba.deu-eng.eng    LASER's Tatoeba (Artetxe and Schwenk, 2019), with ISO 639-3 codes
     de-en.de, de-en.en                          XTREME's Tatoeba (Hu et al., 2020)
     news.en-de.de, news.en-de.en                Moses: any name, the languages in either order
-    test.tsv                                    a table: a header with language codes, a column a language
+    test.tsv                                    a table: a header with language codes, one column per language
 
-In the first three line n translates line n; they may also lie in a folder `tatoeba/` of the one that is given. Which
-layout it is follows from the names.
+In the first three line n translates line n; they may also lie in a folder `tatoeba/` of the one that is given. The
+layout is recognised by the names.
 
 XTREME's own download sorts the English sentences, so that the answers are not given away: line n then no longer
 translates line n. Such files are refused.
@@ -35,7 +35,7 @@ LAYOUTS = (
 MACROLANGUAGES = {"ara": "arb", "est": "ekk", "fas": "pes", "msa": "zsm", "swa": "swh", "zho": "cmn"}
 """ISO 639-3 codes of groups of languages, and the member that is meant; Tatoeba has `ara` and `est`."""
 SORTED_LINES = 12
-"""So many different lines are not in alphabetical order by chance: that is one case in half a billion."""
+"""With at least this many different lines, alphabetical order is no coincidence (one in half a billion)."""
 MAX_COLUMNS = 8
 """Columns that an error names."""
 WHERE = "`where` asks for numbers in this column."
@@ -59,11 +59,11 @@ class ParallelBenchmark(EncoderBenchmark):
     """A folder, a file or a pattern, local or on S3."""
     hub: str = "en"
     languages: list[str] | None = None
-    """Only these; all that there are by default."""
+    """Only these; by default all that have data."""
     extra_languages: list[Language] = Field(default_factory=list)
     """Languages beyond the 40, or other settings for one of them, as in a recipe."""
     where: dict[str, tuple[float, float]] = Field(default_factory=dict)
-    """For tables: only rows whose numbers in these columns lie between the two, both included."""
+    """For tables: only rows whose numbers in these columns are in these ranges, ends included."""
 
     def sources(self, languages: Sequence[str] = ()) -> list[Location]:
         location = Location.parse(self.data)
@@ -91,8 +91,8 @@ def read_parallel(
     """The parallel sentences of each language, in the order of `languages`; all files are checked before the first.
 
     `location` is a folder, a table, or a pattern of tables such as `dir/*.tsv`; several tables are read one after the
-    other. Files and columns of languages other than these are passed over. `where`: only rows of tables whose numbers
-    in these columns lie between the two, both included.
+    other. Files and columns of other languages are skipped. `where`: only rows of tables whose numbers in these columns
+    are in these ranges, ends included.
     """
     codes = _Codes(languages, hub)
     if location.is_file() or not location.exists():
@@ -113,7 +113,7 @@ def read_parallel(
 
 
 class _Codes:
-    """Which language a code in a name or a header stands for."""
+    """The languages of the codes in names and headers."""
 
     def __init__(self, languages: Mapping[str, Language], hub: str) -> None:
         self.hub = hub
@@ -123,8 +123,8 @@ class _Codes:
         self._codes |= {macro: self._codes[own] for macro, own in MACROLANGUAGES.items() if own in self._codes}
         self._codes |= {code: code for code in [*languages, hub]}
 
-    def of(self, written: str) -> str | None:
-        return self._codes.get(written.strip())
+    def of(self, text: str) -> str | None:
+        return self._codes.get(text.strip())
 
 
 class _PairFiles(NamedTuple):
@@ -160,7 +160,7 @@ def _pair_files(location: Location, names: list[str], codes: _Codes) -> dict[str
 
 
 def _aligned(files: _PairFiles, code: str) -> ParallelSentences:
-    """Line n translates line n; lines that are empty in both are passed over."""
+    """Line n translates line n; lines that are empty in both files are skipped."""
     left, right = ([line.strip() for line in _lines(file)] for file in files[:2])
     if len(left) != len(right):
         (count, shorter), (more, longer) = sorted([(len(left), files.language), (len(right), files.hub)])
@@ -175,7 +175,7 @@ def _aligned(files: _PairFiles, code: str) -> ParallelSentences:
         raise DataError(f"{files.language}, line 1: there are no sentences", "Give at least one.")
     if files.of_xtreme and _is_sorted(translations):
         raise DataError(
-            f"{files.hub}, line 1: the sentences are in alphabetical order, as XTREME's download leaves them: line n "
+            f"{files.hub}, line 1: the sentences are in alphabetical order, as in XTREME's download: line n "
             f"does not translate line n of {files.language}",
             "Use LASER's files, from which XTREME takes them. If the lines are translations all the same, call the "
             f"files `sorted.{files.language.name}` and `sorted.{files.hub.name}`.",
@@ -190,7 +190,7 @@ def _is_sorted(lines: list[str]) -> bool:
 def _tables(
     locations: list[Location], codes: _Codes, where: Mapping[str, tuple[float, float]]
 ) -> Iterator[ParallelSentences]:
-    """All tables are read and checked; then come the languages. Tables without the hub are passed over."""
+    """The languages of all tables, which are read and checked first. Tables without the hub are skipped."""
     pairs_of: dict[str, list[tuple[str, str]]] = {}
     contents = {location: [line.split("\t") for line in _lines(location)] for location in locations}
     tables = {location: rows for location, rows in contents.items() if codes.hub in map(codes.of, rows[0])}
@@ -226,7 +226,7 @@ def _table(
             continue
         if len(cells) != len(header):
             problem = f"{location}, line {number}: {len(cells)} columns instead of {len(header)}"
-            raise DataError(problem, "Give every row the columns of the header, parted by tabs.")
+            raise DataError(problem, "Give every row the columns of the header, separated by tabs.")
         line = f"{location}, line {number}"
         if all(
             low <= checked_number(line, name, cells[header.index(name)], WHERE) <= high
@@ -249,7 +249,7 @@ def _table(
 
 
 def _has_letters(text: str) -> bool:
-    """Numbers are no sentences: a column `id` may hold those of the rows, and no Indonesian."""
+    """Whether a text has letters: a column `id` may hold the numbers of rows, not Indonesian sentences."""
     return any(map(str.isalpha, text))
 
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from babelray.storage import Location
 
 LONGEST_ANSWER = 30
-"""An answer ends at most so many subwords after it starts."""
+"""The most subwords of an answer."""
 LONGEST_QUESTION = 64
 """Subwords of a question that are read; also at most half of what the encoder takes."""
 QUESTIONS, CONTEXTS = ".qa.tsv", ".contexts.tsv"
@@ -88,7 +88,7 @@ class QuestionAnswering(TransferBenchmark):
     max_tokens: int = Field(384, ge=16)
     """Subwords of a window of the text with its question; less if the encoder takes less."""
     stride: int = Field(128, ge=1)
-    """Windows of a long text start so many subwords apart."""
+    """Distance in subwords between the starts of two windows of a long text."""
 
     def _companions(self, location: Location) -> list[Location]:
         return [contexts_of(location)] if location.name.endswith(QUESTIONS) else []
@@ -191,7 +191,7 @@ def _cells(location: Location, count: int) -> Iterator[tuple[int, list[str]]]:
             continue
         if len(cells) != count:
             problem = f"{location}, line {number}: {len(cells)} columns instead of {count}"
-            raise DataError(problem, "Columns are parted by tabs; see the layouts of question answering.")
+            raise DataError(problem, "Columns are separated by tabs; see the layouts of question answering.")
         yield number, cells
 
 

@@ -1,7 +1,7 @@
-"""Which words of a sentence an encoder takes for which words of its translation, by optimal transport.
+"""Soft alignment of the words of a sentence with those of its translation, by optimal transport.
 
-The transport is that of the `transport` objective (see `objectives/sinkhorn.py`), so that one can look at what it
-aligns before and after training. A row's shares say where the transport takes the weight of a word.
+The transport is that of the `transport` objective (see `objectives/sinkhorn.py`), so that its alignments can be
+inspected before and after training. The shares in a row are the destinations of the weight of one word.
 
 Shapes: S and T words of both sentences, D width.
 """
@@ -25,8 +25,8 @@ Level = Literal["words", "subwords"]
 Pooling = Literal["last", "mean"]
 
 ITERATIONS = 100
-"""Further iterations at the finest scale, which cost nothing for one pair: every word is to get its whole weight."""
-MOST_COLUMNS = 14
+"""Further iterations at the finest scale, so that every word gets its whole weight; for one pair they cost little."""
+MAX_COLUMNS = 14
 """Longer sentences are shown as a list."""
 BEST = 3
 """Words of the other sentence that the list names for each."""
@@ -65,10 +65,10 @@ def soft_alignment(
     p: int = 2,
     pooling: Pooling = "last",
 ) -> SoftAlignment:
-    """Read both sentences by an encoder and transport the one to the other.
+    """Encode both sentences and compute the transport from one to the other.
 
-    `languages` say how sentences are cut into words; `pooling` what stands for a word: its last subword, or the mean
-    of all. Words that have no subword, or lie beyond the longest input, are left out.
+    `languages` choose the word segmenters; `pooling` is the vector of a word: of its last subword, or the mean of all.
+    Words without a subword, or beyond the longest input, are left out.
     """
     import torch
 
@@ -101,7 +101,7 @@ def _segmenters(codes: tuple[str, str]) -> dict[str, Segmenter]:
 def _vectors(
     reader: LayerReader, tokenizer: PreTrainedTokenizerBase, text: str, tokens: list[str] | None, pooling: Pooling
 ) -> tuple[list[str], Tensor]:
-    """What there is of a sentence and its vectors (W, D): of these tokens, or of the subwords if there are none."""
+    """The tokens of a sentence, or its subwords if no tokens are given, and their vectors (W, D)."""
     from babelray.encoder.layers import longest_input
     from babelray.encoder.words import word_pools
 
@@ -131,7 +131,7 @@ def _fits(alignment: SoftAlignment, width: int) -> bool:
     from rich.cells import cell_len
 
     needed = max(map(cell_len, alignment.rows)) + sum(2 + max(3, cell_len(word)) for word in alignment.columns)
-    return len(alignment.columns) <= MOST_COLUMNS and needed <= width
+    return len(alignment.columns) <= MAX_COLUMNS and needed <= width
 
 
 def _table(alignment: SoftAlignment) -> RenderableType:

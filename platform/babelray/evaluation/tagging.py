@@ -77,7 +77,7 @@ class Tagging(TransferBenchmark):
 
     benchmark: Literal["tagging"] = "tagging"
     layout: Literal["conllu", "lines", "table"] | None = None
-    """How files are laid out; by default what their names and content say."""
+    """The layout of the files; by default it is recognised by their names and content."""
     as_written: bool = False
     """Whether words are read in the sentence as it is written, where that is known; or joined by spaces, as in XTREME,
     so that no two share a subword."""
@@ -180,7 +180,7 @@ def _conllu(location: Location, lines: Sequence[str]) -> Iterator[TaggedSentence
             cells = line.split("\t")
             if len(cells) != 10 or not re.fullmatch(r"[0-9]+([-.][0-9]+)?", cells[0]):
                 problem = f"{location}, line {number}: not a word of CoNLL-U"
-                raise DataError(problem, "A word has ten columns parted by tabs, the first of which is its number.")
+                raise DataError(problem, "A word has ten columns separated by tabs, the first of which is its number.")
             if cells[0].isdigit():
                 words.append(cells[1])
                 tags.append(cells[3])
@@ -210,7 +210,7 @@ def _table(location: Location, lines: Sequence[str]) -> Iterator[TaggedSentence]
         one, two = words.split(), tags.split()
         if len(one) != len(two) or not one:
             problem = f"{location}, line {number}: {len(one)} words but {len(two)} tags"
-            raise DataError(problem, "The last two columns are the words and the tags, as many, parted by spaces.")
+            raise DataError(problem, "The last two columns are the words and the tags, as many, separated by spaces.")
         yield TaggedSentence(one, two, others[-1] or None)
 
 

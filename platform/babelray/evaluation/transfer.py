@@ -1,7 +1,6 @@
 """Benchmarks of zero-shot transfer (Hu et al., 2020): an encoder is fine-tuned in one language and tested in all.
 
-Fine-tuning depends on luck with the seed as much as on the encoder: every score is the mean over several seeds, and
-their standard deviation stands beside it.
+Results of fine-tuning vary with the seed: every score is the mean over several seeds, with their standard deviation.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def names_of(code: str) -> list[str]:
 
 
 class Reading(NamedTuple):
-    """How texts are given to the encoder, and what can be answered."""
+    """How texts are encoded, and the possible labels."""
 
     tokenizer: PreTrainedTokenizerBase
     longest: int
@@ -51,7 +50,9 @@ class Reading(NamedTuple):
 
 
 class TransferBenchmark(Benchmark):
-    """A benchmark with training data. `{lang}` in a path stands for a language: `de`, or `deu`, or `deu_Latn`."""
+    """A benchmark with training data. `{lang}` in a path is replaced by a language: `de`, `deu` or
+    `deu_Latn`.
+    """
 
     trains: ClassVar[bool] = True
     head: ClassVar[HeadKind]
@@ -61,12 +62,12 @@ class TransferBenchmark(Benchmark):
     train: str
     """The training data, likewise."""
     train_languages: list[str] | None = Field(None, min_length=1)
-    """Those that are learned from; the hub by default."""
+    """Languages of the training data; the hub by default."""
     hub: str = "en"
     languages: list[str] | None = Field(None, min_length=1)
-    """Those that are tested; all that there are data of by default. The languages learned from are rows like others."""
+    """Languages that are tested; by default all that have test data, the languages of the training among them."""
     seeds: list[int] = Field([1, 2, 3], min_length=1)
-    """Fine-tuning is repeated with each: they draw the head's first weights, the order of the examples, dropout."""
+    """Fine-tuning is repeated with each. It determines the head's first weights, the order of examples, and dropout."""
     fine_tuning: FineTuningConfig = Field(default_factory=FineTuningConfig)
     """How the encoder is fine-tuned."""
     max_tokens: int = Field(128, ge=16)
@@ -84,11 +85,11 @@ class TransferBenchmark(Benchmark):
     @model_validator(mode="after")
     def _languages_are_distinct(self) -> Self:
         if not self._names_languages(self.data, training=False):
-            raise ValueError("nothing says which language the data are of: put {lang} into the path of `data`")
+            raise ValueError("the language of the data is unknown: put {lang} into the path of `data`")
         if len(self.learned) > 1 and not self._names_languages(self.train, training=True):
-            raise ValueError("nothing says which language training data are of: put {lang} into the path of `train`")
+            raise ValueError("the language of the training data is unknown: put {lang} into the path of `train`")
         if self._trains_on_tests():
-            raise ValueError("`train` and `data` are the same: the answers would be learned by heart")
+            raise ValueError("`train` and `data` are the same: the test answers would be part of the training data")
         return self
 
     def _names_languages(self, pattern: str, training: bool) -> bool:
@@ -102,7 +103,7 @@ class TransferBenchmark(Benchmark):
         return self.train_languages or [self.hub]
 
     def _files(self, pattern: str, code: str) -> list[Location]:
-        """The files of a language, by the first of its names that there are any of."""
+        """The files of a language, by the first of its names that has any."""
         spelled = dict.fromkeys(pattern.replace("{lang}", name) for name in names_of(code))
         return next(filter(None, (Location.parse(name).glob() for name in spelled)), [])
 
@@ -122,11 +123,11 @@ class TransferBenchmark(Benchmark):
         return [*dict.fromkeys(file for location in files for file in (location, *self._companions(location)))]
 
     def training_data(self) -> dict[str, list[Any]]:
-        """What is learned from, by language."""
+        """The training examples, by language."""
         return self._all(self.train, self.learned, training=True, needed=True)
 
     def test_data(self) -> dict[str, list[Any]]:
-        """What is tested on, by language."""
+        """The test examples, by language."""
         return self._all(self.data, self.languages or list(LANGUAGES), training=False, needed=bool(self.languages))
 
     def _all(self, pattern: str, codes: Sequence[str], training: bool, needed: bool) -> dict[str, list[Any]]:
@@ -144,7 +145,7 @@ class TransferBenchmark(Benchmark):
     def answers(
         self, path: AnyPath, seed: int, progress: Callable[[int, int], None] | None = None
     ) -> dict[str, list[Any]]:
-        """What the encoder at a path, fine-tuned with one seed, answers to all tests, by language; as JSON has it."""
+        """The answers of an encoder, fine-tuned with one seed, to all tests, by language, as JSON values."""
         from babelray.encoder.layers import longest_input
         from babelray.encoder.load import load_tokenizer, load_with_head
         from babelray.models.mapped import is_mapped
@@ -164,7 +165,7 @@ class TransferBenchmark(Benchmark):
         return {code: self._answer(model, items, reading) for code, items in tested.items()}
 
     def result(self, answers: Mapping[int, Mapping[str, list[Any]]]) -> Result:
-        """What `answers` of each seed are worth."""
+        """The scores of the `answers` of each seed."""
         labels = self._labels(self.training_data())
         scores, predictions = {}, {}
         for code, items in self.test_data().items():
@@ -188,7 +189,7 @@ class TransferBenchmark(Benchmark):
         return self.result({seed: self.answers(system.encoder, seed) for seed in self.seeds})
 
     def _labels(self, learned: Mapping[str, list[Any]]) -> list[str]:
-        """All that can be answered; at least two."""
+        """All possible answers; at least two."""
         labels = sorted({label for items in learned.values() for item in items for label in self._labels_of(item)})
         if len(labels) < 2:
             raise DataError(
@@ -209,7 +210,7 @@ class TransferBenchmark(Benchmark):
 
     @abstractmethod
     def _examples(self, items: list[Any], reading: Reading) -> list[Example]:
-        """What is learned."""
+        """Training examples for the encoder."""
 
     @abstractmethod
     def _answer(self, model: PreTrainedModel, items: list[Any], reading: Reading) -> list[Any]: ...
@@ -222,4 +223,4 @@ class TransferBenchmark(Benchmark):
 
     @abstractmethod
     def _gold(self, item: Any) -> Any:
-        """The right answer, as JSON has it."""
+        """The right answer, as a JSON value."""

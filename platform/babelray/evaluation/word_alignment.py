@@ -105,7 +105,7 @@ class WordAlignment(EncoderBenchmark):
         if not pairs:
             raise DataError(
                 f"no gold alignments in {self.data}",
-                "Give a folder with files `NAME.src-tgt` (`source ||| target` a line) and `NAME.gold` (`0-0 1?2`).",
+                "Give a folder with files `NAME.src-tgt` (`source ||| target` per line) and `NAME.gold` (`0-0 1?2`).",
             )
         return pairs
 

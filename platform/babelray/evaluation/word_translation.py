@@ -31,7 +31,7 @@ class WordTranslation(EncoderBenchmark):
 
     benchmark: Literal["words"] = "words"
     words: int = Field(20_000, ge=1)
-    """Among how many of each language's most frequent words a translation is looked for; tested words come on top."""
+    """Number of each language's most frequent words among which translations are searched, besides the tested words."""
 
     def run(self, encoder: TextEncoder, system: System) -> Result:
         from babelray.metrics.bli import bli, flat_scores
