@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 T = TypeVar("T")
 REGISTRIES: list[Registry[Any]] = []
-"""Those of components that recipes choose."""
+"""The registries of components that recipes choose."""
 
 
 class Registry(Mapping[str, type[T]], Generic[T]):
@@ -66,7 +66,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         return component
 
     def remove(self, name: str) -> None:
-        """Take a class out again, as a test does with what it has added."""
+        """Unregister a class; for tests."""
         del self._classes[name]
 
     def name_of(self, component: type[T]) -> str:

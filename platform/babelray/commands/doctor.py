@@ -142,11 +142,11 @@ def check_tracking(storage: str) -> Check:
     import urllib.error
     import urllib.request
 
-    shown = uri.rpartition("@")[2] if "@" in uri else uri
+    server = uri.rpartition("@")[2]
     try:
         with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=5):
-            return Check("tracking", "ok", f"MLflow server {shown} answers")
+            return Check("tracking", "ok", f"MLflow server {server} answers")
     except (urllib.error.URLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         remedy = "Start it or correct MLFLOW_TRACKING_URI; a run works without it and sends its metrics later."
-        return Check("tracking", "warning", f"MLflow server {shown} does not answer ({reason})", remedy)
+        return Check("tracking", "warning", f"MLflow server {server} does not answer ({reason})", remedy)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FOLDS = 4
 MANY = 1000
-"""With at least so many pairs, one quarter is enough to decide."""
+"""Number of pairs from which on one quarter is enough to decide."""
 
 
 def mapping_helps(

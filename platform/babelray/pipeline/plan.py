@@ -149,20 +149,22 @@ def _comparison_parts(
     recipe: Run, comparing: Stage[Any], stages: Mapping[str, Stage[Any]], digests: Digests
 ) -> list[PlanPart]:
     """A part for each variant and seed, then the comparison and the stages that follow it."""
-    known = dict(digests)
+    all_digests = dict(digests)
     parts: list[PlanPart] = []
     inputs: dict[str, str] = {}
     for (variant, seed), varied in recipe.variations().items():
-        steps = _steps(varied, _chosen_stages(varied, comparing.compares), known)
-        known |= {location: digest for step in steps for location, digest in step.sources.items()}
+        steps = _steps(varied, _chosen_stages(varied, comparing.compares), all_digests)
+        all_digests |= {location: digest for step in steps for location, digest in step.sources.items()}
         by_name = {step.name: step.fingerprint for step in steps}
         inputs |= {name: by_name[name] for name in comparing.needs}
         inputs[run_name(variant, seed)] = by_name[str(comparing.compares)]
         parts.append(PlanPart(run_name(variant, seed), varied, steps))
-    comparison = _step(comparing, recipe, inputs, known)
+    comparison = _step(comparing, recipe, inputs, all_digests)
     visible = {name: inputs[name] for name in comparing.needs} | {comparing.name: comparison.fingerprint}
     followers = [
-        _step(stage, recipe, {name: visible[name] for name in (*stage.needs, *stage.uses) if name in visible}, known)
+        _step(
+            stage, recipe, {name: visible[name] for name in (*stage.needs, *stage.uses) if name in visible}, all_digests
+        )
         for stage in stages.values()
         if comparing.name in stage.follows and {*stage.needs} <= {*visible}
     ]

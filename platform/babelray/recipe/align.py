@@ -20,8 +20,8 @@ class AlignConfig(Config):
     """The supervision of the mapping: the training dictionary, the words that are spelt alike, a dictionary induced
     without supervision (by `induced_by`, from the vectors at `induced_from`), or nothing."""
     limit: int | None = Field(None, ge=1)
-    """`train`: only the first so many entries of each language, the most frequent words in most dictionaries; null for
-    all."""
+    """`train`: the number of entries of each language that are used, the first ones, in most
+    dictionaries the most frequent words; null for all."""
     induced_from: str | None = None
     """Other vectors from which dictionaries are induced, as `folder/{lang}.vec`; null for those of the run itself."""
     induced_by: AnyMappingMethod | None = None

@@ -19,9 +19,9 @@ class MapConfig(Config):
     layer: int = 8
     """The layer that is mapped, or the last of an encoder that has fewer; negative numbers count from the last."""
     sentences: int = Field(20_000, ge=1)
-    """Sentence pairs of each language with the hub, evenly from all training text; words are linked in them …"""
+    """Sentence pairs of each language with the hub, evenly from all training text; words are linked in these …"""
     pairs: int = Field(20_000, ge=2)
-    """… of which so many linked ones are taken, evenly from all. Methods without supervision get them unpaired."""
+    """… and this number of linked words is taken, evenly from all. Methods without supervision get them unpaired."""
     min_count: int = Field(2, ge=1)
     """Two words that are linked less often are left out."""
     occurrences_per_word: int = Field(10, ge=1)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ALPHA = 0.05
 LABELLED = 5
-"""So many words and their translations are written out on a map."""
+"""Number of words that are labelled on a map, with their translations."""
 LEGEND = (
     f"<b>Bold</b>: before and after differ by more than chance (p &lt; {ALPHA}; paired permutation test over the "
     "examples, not corrected for the number of languages)."
@@ -83,7 +83,7 @@ def language_name(code: str, languages: Mapping[str, Language]) -> str:
 
 
 def published_table(benchmark: str) -> str:
-    """The papers' figures for a benchmark, under a heading that sets them apart from ours; empty if there are none."""
+    """Published figures for a benchmark, under a heading of their own; empty if there are none."""
     figures = published(benchmark)
     if not figures:
         return ""
@@ -222,7 +222,7 @@ def _column(scores: Scores, metric: str) -> dict[str, float]:
 
 
 def _is_number(values: Mapping[str, float], metric: str) -> bool:
-    """Whether it was measured: the correlation of what does not vary is not a number."""
+    """Whether the metric was measured: the correlation of constant values is not a number."""
     return metric in values and not math.isnan(values[metric])
 
 

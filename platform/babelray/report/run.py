@@ -111,7 +111,7 @@ def _training(data: ReportData) -> Section | None:
 
 
 def _cost(data: ReportData) -> Section:
-    """Time by stage; for trainings what they read and how fast; memory where the manifest has it."""
+    """Time by stage; tokens and speed of trainings; memory where the manifest has it."""
     costs = {stage: training_cost(rows) for stage, rows in data.curves.items()}
     peaks = {stage: manifest.get("metrics", {}).get(PEAK) for stage, manifest in data.manifests.items()}
     columns = {"tokens": ",.0f", "tokens per second": ",.0f", "waiting for data, %": ".1f"}
@@ -127,19 +127,17 @@ def _cost(data: ReportData) -> Section:
     foot += ["" for _ in head[2:]]
     if not any(peaks.values()):
         head, foot, rows = head[:-1], foot[:-1], [row[:-1] for row in rows]
-    text = (
-        "Time of each stage when it was made; a stage that an earlier run had made already counts with its time then."
-    )
+    text = "Time of each stage when it was made, possibly by an earlier run."
     tokens = " Tokens are subwords that training read, padding left out." if columns else ""
     return Section("Cost", f"<p>{text}{tokens}</p>{html_table(head, rows, foot)}")
 
 
 PEAK = "peak_memory_bytes"
-"""The metric of a manifest that tells how much memory a stage needed."""
+"""The metric of a manifest that holds the peak memory of a stage."""
 
 
 def training_cost(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """From the speeds that training noted: rate x time, added up over the stretches between notes; empty if none."""
+    """Totals from the speeds in a training's log: rate x time, summed over the entries; empty if there are none."""
     tokens = seconds = waited = last = 0.0
     for row in rows:
         values = row["values"]

@@ -84,7 +84,7 @@ class DensityWorld:
         return x_N2 @ self.rotation_22
 
     def text(self, occurrences: int, epsilon: float, seed: int) -> Text:
-        """So many occurrences of each word and their translations; ε is their distance from the training text."""
+        """`occurrences` of each word and their translations; ε is their distance from the training text."""
         word_N = torch.arange(len(self.location_V2)).repeat_interleave(occurrences)
         noise_N2 = torch.randn(len(word_N), 2, generator=torch.Generator().manual_seed(seed))
         source_N2 = self.location_V2[word_N] + epsilon + noise_N2

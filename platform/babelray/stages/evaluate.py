@@ -111,7 +111,7 @@ def benchmark_files(benchmarks: Sequence[Benchmark], languages: Sequence[str]) -
 
 
 def available(benchmarks: Sequence[Benchmark], job: Job[Any]) -> list[Benchmark]:
-    """The benchmarks whose data exist; the others are reported."""
+    """The benchmarks whose data are present; the user is notified of the others."""
     complete = []
     for benchmark in benchmarks:
         if missing := benchmark.missing(job.settings.languages):

@@ -157,7 +157,7 @@ class MapStage(Stage[Settings]):
 
 
 def _usable(settings: Settings, notify: Callable[[str], None] = lambda message: None) -> list[Benchmark]:
-    """The benchmarks that read vectors of the encoder and do not train it; the others are reported."""
+    """The benchmarks that read vectors of the encoder and do not train it; the user is notified of the others."""
     usable = []
     for benchmark in settings.benchmarks:
         if benchmark.trains:

@@ -27,7 +27,7 @@ class BenchmarkResults:
 
     label: str
     meta: Mapping[str, Any]
-    """What the benchmark says of itself: see `Benchmark.about`."""
+    """The description of the benchmark: see `Benchmark.about`."""
     scores: Mapping[str, Scores]
     """By system."""
     figures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
