@@ -38,4 +38,5 @@ def test_variants_and_seeds_are_scored_and_averaged(tmp_path: Path, monkeypatch:
             "mlm": ["mlm, seed 1", "mlm, seed 2"],
         }
         (table,) = CompareStage().summary(Artifact(out, {}), settings).tables
+    assert [column.title for column in table.columns] == ["", "toy %", "±"]
     assert table.rows == [["before training", 0.5, None], ["mlm", 0.625, pytest.approx(0.1768, abs=1e-4)]]

@@ -66,7 +66,7 @@ def test_a_summary_has_headline_benchmarks_by_language_and_the_means_of_others(j
         (out / "results").delete()
         _, out = job(settings("toy"))
         table = EvaluateStage().summary(Artifact(out, {}), settings("toy")).tables[0]
-        assert [column.title for column in table.columns] == ["", "language", "toy"] and table.mean
+        assert [column.title for column in table.columns] == ["", "language", "toy %"] and table.mean
         assert table.rows == [["de", "German", (0.5, 0.75)], ["nl", "Dutch", (0.5, 0.75)], ["", "mean", (0.5, 0.75)]]
 
 

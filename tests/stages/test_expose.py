@@ -221,7 +221,8 @@ def test_every_mixture_is_scored_by_word_similarity(
     assert [location.name for location in ExposeStage().sources(settings)] == ["en-de.csv", "de-fr.csv"]
     summary = ExposeStage().summary(Artifact(out, manifest), settings)
     assert [len(table.rows) for table in summary.tables] == [3, 2, 3, 2], "two languages and their mean; twice"
-    assert summary.tables[0].rows[-1][3:] == [metrics.get(column.title) for column in summary.tables[0].columns[3:]]
+    names = [column.title.replace(" ", "/") for column in summary.tables[0].columns[3:]]
+    assert summary.tables[0].rows[-1][3:] == [metrics.get(name) for name in names]
     assert "Word similarity" in render(Artifact(out, manifest), "small", LANGUAGES)["exposure.html"]
 
 

@@ -13,6 +13,7 @@ from babelray.stages.evaluate import (
     available,
     benchmark_files,
     make_system,
+    score_column,
     score_systems,
 )
 from babelray.storage import Location
@@ -89,8 +90,8 @@ class CompareStage(Stage[ComparisonSettings]):
         """The main metric of every benchmark, the mean over languages, for each variant."""
         results = read_results(artifact.location)
         columns = [Column("")]
-        for label, result in results.items():
-            columns += [Column(label, result.format()), Column("±", result.format())]
+        for result in results.values():
+            columns += [score_column(result), Column("±", result.format())]
         rows: list[list[Cell]] = []
         for group, names in (artifact.location / GROUPS).read_json().items():
             row: list[Cell] = [group]

@@ -203,13 +203,18 @@ def _by_language(results: Mapping[str, BenchmarkResults], names: Mapping[str, st
     """A row for each language, with the main metric of each benchmark before and after; then their means."""
     codes = dict.fromkeys(code for result in results.values() for code in result.scores["after"])
     columns = [Column(""), Column("language")]
-    columns += [Column(label, result.format()) for label, result in results.items()]
+    columns += [score_column(result) for result in results.values()]
     rows: list[list[Cell]] = [
         [code, names.get(code, ""), *(_before_after(result, [code]) for result in results.values())] for code in codes
     ]
     rows.append(["", "mean", *(_before_after(result, list(codes)) for result in results.values())])
     notes = [f"{label}: {result.title}" for label, result in results.items()]
     return Table("before → after", columns, rows, mean=True, notes=notes)
+
+
+def score_column(result: BenchmarkResults) -> Column:
+    """A column of the main metric of a benchmark, with its unit."""
+    return Column(f"{result.label} %" if result.format() == "%" else result.label, result.format())
 
 
 def _before_after(result: BenchmarkResults, codes: Sequence[str]) -> Cell:

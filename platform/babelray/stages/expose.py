@@ -125,8 +125,8 @@ def _tables(title: str, grid: Grid, lambda_: float, metric: str) -> list[Table]:
     ]
     means = mean_scores(grid, lambda_, metric)
     rows.append(["mean", None, None, *(means.get(name) for name in cells(lambda_))])
-    columns = [Column("language"), Column(COUNTED[metric], ",.0f"), Column("covered %", "%")]
-    columns += [Column(name, "%") for name in cells(lambda_)]
+    columns = [Column(""), Column(COUNTED[metric], ",.0f"), Column("covered %", "%")]
+    columns += [Column(name.replace("/", " "), "%") for name in cells(lambda_)]  # a space lets titles wrap
     note = f"mixed: λ = {lambda_:g}, the weight of the encoder in the mixture with static vectors"
     best: list[list[Cell]] = []
     for code in grid:
