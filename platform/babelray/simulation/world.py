@@ -33,7 +33,7 @@ class World:
 
     @classmethod
     def make(cls, classes: int = 20, each: int = 15, seed: int = 0) -> World:
-        """So many classes of so many words; each class goes with three others."""
+        """A world of `classes` classes of `each` words; each class often occurs with three others."""
         random = np.random.default_rng(seed)
         count = classes * each
         words = (_words(SOUNDS[0], count, random), _words(SOUNDS[1], count, random))
