@@ -100,11 +100,11 @@ def test_no_vectors_mapping_or_checkpoint_is_unpickled(
     location = Location.parse(tmp_path)
     WordVectors(["a", "b"], torch.eye(2), [2, 1]).save(location / "vectors")
     (tmp_path / "vectors/vectors.safetensors").write_bytes(bombs[kind])
-    with pytest.raises(DataError, match="not a safetensors file"):
+    with pytest.raises(DataError, match="is not a safetensors file"):
         WordVectors.load(location / "vectors")
     LinearMapping(torch.zeros(2), torch.eye(2)).save(location / "mapping")
     (tmp_path / "mapping/mapping.safetensors").write_bytes(bombs[kind])
-    with pytest.raises(DataError, match="not a safetensors file"):
+    with pytest.raises(DataError, match="is not a safetensors file"):
         LinearMapping.load(location / "mapping")
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint/state.json").write_text(json.dumps({"workers": 1}))
