@@ -237,10 +237,12 @@ def test_a_kill_while_saving_leaves_no_encoder_that_looks_complete(
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("babelray.training.model_card.sentence_transformer", kill)
         save_trained(made.training, model, folder, figures)
-    assert not folder.exists()
+    assert not expose.is_saved(folder) and not folder.exists()
     for _ in range(2):
         save_trained(made.training, model, folder, figures)
         assert {"config.json", "model.safetensors", "README.md"} <= {*folder.files()}
+    (folder.parent / "encoder.unfinished/config.json").write_text("{}")
+    assert expose.is_saved(folder)
     assert all(name.startswith("encoder/") for name in folder.parent.files())
 
 

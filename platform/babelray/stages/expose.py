@@ -33,7 +33,7 @@ from babelray.pipeline.stage import STAGES, Job, LanguageSettings, Stage
 from babelray.pipeline.summary import Cell, Column, Summary, Table
 from babelray.recipe.expose import ExposeConfig
 from babelray.stages.pretrain import Settings as TrainingSettings
-from babelray.stages.pretrain import TrainingContext, save_trained, segmenters_of, train_encoder
+from babelray.stages.pretrain import TrainingContext, is_saved, save_trained, segmenters_of, train_encoder
 from babelray.storage import Location
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def tune_encoders(job: Job[ExposeSettings], training: TrainingContext, counts: M
         run_tasks(tasks, job.progress, "encoders", cpus=1)
         return
     group_job = dataclasses.replace(job, out=job.out / "all")
-    if not (group_job.out / "encoder" / "config.json").exists():
+    if not is_saved(group_job.out / "encoder"):
         changes = {"training": config.training(sum(counts.values()))}
         train_encoder(group_job, training.settings.model_copy(update=changes), training.encoder, training.aligned)
 
@@ -222,7 +222,7 @@ def tune_encoder(training: TrainingContext, code: str, config: TrainingConfig, o
     from babelray.encoder.load import load_masked_lm
     from babelray.training.fine_tuning import fine_tune
 
-    if (out / "encoder" / "config.json").exists():
+    if is_saved(out / "encoder"):
         return
     changes = {"languages": [training.settings.hub, code], "training": config}
     context = dataclasses.replace(training, settings=training.settings.model_copy(update=changes))

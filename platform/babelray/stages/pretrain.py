@@ -206,7 +206,7 @@ def save_trained(context: TrainingContext, model: PreTrainedModel, out: Location
     from babelray.encoder.load import load_tokenizer, save_encoder
     from babelray.training.model_card import model_card, sentence_transformer
 
-    s, unfinished = context.settings, out.parent / f"{out.name}.unfinished"
+    s, unfinished = context.settings, _unfinished(out)
     with context.encoder.local_input() as start, unfinished.local_output() as target:
         tokenizer = load_tokenizer(str(start))
         save_encoder(model, target, s.training.weights)
@@ -216,6 +216,18 @@ def save_trained(context: TrainingContext, model: PreTrainedModel, out: Location
         (target / "README.md").write_text(card, encoding="utf-8")
     out.delete()
     unfinished.move_to(out, last="config.json")
+
+
+def is_saved(out: Location) -> bool:
+    """Whether `save_trained` has written this encoder. On S3, a kill may have left the source of its last move."""
+    saved = (out / "config.json").exists()
+    if saved:
+        _unfinished(out).delete()
+    return saved
+
+
+def _unfinished(out: Location) -> Location:
+    return out.parent / f"{out.name}.unfinished"
 
 
 class Curves:
