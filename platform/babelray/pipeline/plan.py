@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -100,13 +101,14 @@ def check_stage_name(name: str) -> None:
 
 def ordered_stages(kind: str | None = None) -> dict[str, Stage[Any]]:
     """All stages of a kind of recipe, each after those whose artifacts it reads."""
-    waiting = {name: stage() for name, stage in STAGES.items() if kind is None or kind in stage.recipe_kinds}
+    stages = {name: stage() for name, stage in STAGES.items() if kind is None or kind in stage.recipe_kinds}
+    sorter = TopologicalSorter({name: _predecessors(stage) & {*stages} for name, stage in stages.items()})
+    sorter.prepare()
     ordered: dict[str, Stage[Any]] = {}
-    while waiting:
-        ready = next((name for name, stage in waiting.items() if not _predecessors(stage) & {*waiting}), None)
-        if ready is None:
-            raise ValueError(f"stages that need each other: {', '.join(waiting)}")
-        ordered[ready] = waiting.pop(ready)
+    while sorter.is_active():
+        ready = sorted(sorter.get_ready())
+        ordered |= {name: stages[name] for name in ready}
+        sorter.done(*ready)
     return ordered
 
 
