@@ -56,7 +56,7 @@ def test_words_are_mapped_after_pooling_and_sentences_are_means_of_mapped_subwor
     assert german.words([""], [[]])[0][0] == []
 
 
-def test_the_hub_is_mapped_beside_each_language_in_its_own_way(plain: TextEncoder) -> None:
+def test_the_hub_is_mapped_differently_for_each_language(plain: TextEncoder) -> None:
     sides = {"de": Sides(IDENTITY, turned(1)), "fr": Sides(IDENTITY, turned(2)), "ja": Sides(turned(3))}
     encoder = MappedEncoder(plain, sides, "en")
     raw = plain.encode(TEXTS[:2])
@@ -75,7 +75,7 @@ def test_a_text_needs_its_language(plain: TextEncoder, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="needs the language of a text"):
             ask()
     for pair in (("fr", "en"), ("en", "fr")):
-        with pytest.raises(DataError, match=f"no mapping for '{pair[0]}' beside '{pair[1]}'"):
+        with pytest.raises(DataError, match=f"no mapping for '{pair[0]}' paired with '{pair[1]}'"):
             encoder.for_language(*pair)
     with pytest.raises(DataError, match="holds no mapped encoder"):
         MappedEncoder.from_pretrained(str(tmp_path))

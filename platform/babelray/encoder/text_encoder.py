@@ -63,7 +63,7 @@ class TextEncoder:
         """The encoder in a folder, or of a name."""
         return cls.from_model(load_encoder(path, device), load_tokenizer(path, masks=False), layer, batch_tokens)
 
-    def for_language(self, language: str, beside: str) -> TextEncoder:
+    def for_language(self, language: str, paired_with: str) -> TextEncoder:
         """The encoder for texts of a language that are compared with texts of another: itself, unless languages are
         mapped (see `models/mapped.py`).
         """

@@ -43,8 +43,8 @@ class WordMap(EncoderBenchmark):
         texts = shared_words({code: pairs[code] for code in chosen}, system.hub)
         if not texts:
             return Result({})
-        beside = dict.fromkeys(chosen, system.hub) | {system.hub: chosen[0]}
-        vectors = {code: encoder.for_language(code, beside[code]).encode(words) for code, words in texts.items()}
+        paired = dict.fromkeys(chosen, system.hub) | {system.hub: chosen[0]}
+        vectors = {code: encoder.for_language(code, paired[code]).encode(words) for code, words in texts.items()}
         points = project_words(texts, vectors)
         scores = {}
         for code in chosen:

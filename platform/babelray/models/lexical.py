@@ -89,7 +89,7 @@ class LexicalReader(TextEncoder):
         self._lexical, self._language = lexical, language
         self._readers: dict[str, LexicalReader] = {}
 
-    def for_language(self, language: str, beside: str) -> LexicalReader:
+    def for_language(self, language: str, paired_with: str) -> LexicalReader:
         return self._readers.setdefault(language, LexicalReader(self._lexical, language))
 
     def encode(self, texts: Sequence[str], pooling: Pooling = "all") -> Tensor:

@@ -2,9 +2,10 @@
 with the hub.
 
 Its folder holds `mapped.json`, with the layer that is mapped and the hub, and for each other language
-`mappings/<language>/own`, its own mapping, and `mappings/<language>/hub`, the hub's beside it; the latter is missing
-where the hub stays as it is. The hub may be mapped in another way beside each language: pairs are mapped independently
-(Zhao and Eger, "Constrained Density Matching and Modeling", section 4.1), and some methods change both sides.
+`mappings/<language>/own`, its own mapping, and `mappings/<language>/hub`, the hub's for pairs with it; the latter is
+missing where the hub stays as it is. The hub may be mapped differently for each language: pairs are mapped
+independently (Zhao and Eger, "Constrained Density Matching and Modeling", section 4.1), and some methods change both
+sides.
 `encoder/` lies in the folder, or next to it, where several mapped encoders share it.
 
 A word is mapped once it is pooled, as it was when mappings were fitted; a sentence is the mean of its mapped subwords.
@@ -34,7 +35,7 @@ DESCRIPTION = "mapped.json"
 
 
 class Sides(NamedTuple):
-    """The mapping of a language, and the hub's beside it; None where the hub stays as it is."""
+    """The mapping of a language, and the hub's for pairs with it; None where the hub stays as it is."""
 
     own: Fitted
     hub: Fitted | None = None
@@ -70,8 +71,8 @@ class MappedEncoder(TextEncoder):
         self.hub = hub
         self._encoders = {
             (code, other): plain if mapping is None else _ForLanguage(plain, mapping)
-            for beside, sides in mappings.items()
-            for code, other, mapping in ((beside, "", sides.own), (hub, beside, sides.hub))
+            for language, sides in mappings.items()
+            for code, other, mapping in ((language, "", sides.own), (hub, language, sides.hub))
         }
         self._encoders[hub, hub] = plain
 
@@ -92,12 +93,12 @@ class MappedEncoder(TextEncoder):
             TextEncoder.from_model(model, tokenizer, description["layer"], batch_tokens), mappings, description["hub"]
         )
 
-    def for_language(self, language: str, beside: str) -> TextEncoder:
+    def for_language(self, language: str, paired_with: str) -> TextEncoder:
         """The encoder for texts of a language that are compared with texts of another."""
-        key = (language, beside if language == self.hub else "")
+        key = (language, paired_with if language == self.hub else "")
         if key not in self._encoders:
             raise DataError(
-                f"this encoder has no mapping for {language!r} beside {beside!r}",
+                f"this encoder has no mapping for {language!r} paired with {paired_with!r}",
                 f"It maps {', '.join(self.mappings)} to {self.hub}: ask for these only.",
             )
         return self._encoders[key]
@@ -127,7 +128,7 @@ class _ForLanguage(TextEncoder):
 
 
 def _no_language(*texts: Any) -> Tensor:
-    raise DataError("a mapped encoder needs the language of a text", "Use encoder.for_language(language, beside).")
+    raise DataError("a mapped encoder needs the language of a text", "Use encoder.for_language(language, paired_with).")
 
 
 def is_mapped(path: AnyPath) -> bool:

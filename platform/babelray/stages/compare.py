@@ -73,6 +73,8 @@ class CompareStage(Stage[ComparisonSettings]):
 
     def run(self, job: Job[ComparisonSettings]) -> dict[str, Any]:
         runs = job.settings.runs
+        if excluded := [b.label for b in job.settings.benchmarks if b not in job.settings.of_encoders]:
+            job.notify(f"left out: {', '.join(excluded)}, since variants have no static vectors")
         systems = {START: make_system(job, "encoder")}
         systems |= {name: make_system(job, name) for names in runs.values() for name in names}
         results = score_systems(available(job.settings.of_encoders, job), systems, job)
