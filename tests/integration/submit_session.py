@@ -89,7 +89,7 @@ def main() -> None:
     first.wait_for("Running entrypoint")
     second = Submit(*RECIPE, "--stage=encoder", "--detach")
     assert second.end() == 0
-    assert f"running already: following {job_of(first)}" in second.text, second.text
+    assert f"already running: following {job_of(first)}" in second.text, second.text
     restart_dashboard()
     first.wait_for("is lost")
     assert first.end() == 0, first.text
