@@ -53,4 +53,4 @@ def test_errors_say_what_to_do(babelray, recipe_file) -> None:
     process = babelray("extract", recipe, "extract.layer=9")
     assert process.returncode == 2 and "there is no layer 9" in process.stderr and "Traceback" not in process.stderr
     process = babelray("extract", recipe, "extract.layer=1", "extract.subsample=1e-15")
-    assert process.returncode == 2 and "en: subsampling left no occurrence of any word" in process.stderr
+    assert process.returncode == 2 and "subsampling left no occurrence of any word" in process.stderr
