@@ -74,6 +74,7 @@ def in_namespace(tmp_path: Path, ray_folder: str) -> Callable[[str], str]:
     return run
 
 
+@pytest.mark.slow  # a minute: a head, an upload and a stage
 @pytest.mark.skipif(bool(namespace.available()), reason=namespace.available())
 def test_a_job_script_extracts_vectors_on_a_running_cluster(tmp_path: Path, in_namespace: Callable[[str], str]) -> None:
     assert "succeeded" in in_namespace(SCRIPT)
