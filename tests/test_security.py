@@ -263,6 +263,7 @@ cluster.disconnect()
 """
 
 
+@pytest.mark.integration
 def test_a_ray_that_is_started_here_is_for_its_user_on_this_machine_only(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     environment |= {"PYTHONPATH": str(ROOT / "platform"), "HOME": str(tmp_path)}

@@ -50,6 +50,7 @@ def test_every_script_is_read(encoder: TextEncoder) -> None:
         assert encoder.tokenizer.unk_token not in pieces, file.stem
 
 
+@pytest.mark.integration
 def test_it_finds_translations_that_it_has_never_seen(encoder: TextEncoder) -> None:
     """Of 242 sentences; chance is 0.4 %. Languages that its teacher knows, and others."""
     english = encoder.encode(sentences("en"))

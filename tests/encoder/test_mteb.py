@@ -15,6 +15,8 @@ from babelray.encoder.text_encoder import TextEncoder
 from babelray.metrics.retrieval import retrieval_accuracy
 from babelray.storage.location import STARTER
 
+pytestmark = pytest.mark.integration  # imports all of mteb
+
 LANGUAGES = {"de": "deu-Latn", "el": "ell-Grek"}
 ENGLISH = "eng-Latn"
 

@@ -14,6 +14,8 @@ from babelray.recipe.encoder import ScratchConfig
 from babelray.simulation.world import World, neighbour_precision
 from support.extraction import encode_sentences
 
+pytestmark = pytest.mark.integration  # trains for seconds
+
 SETTINGS = {
     "aggregate": {"method": "aggregate"},
     "x2static": {"min_steps": 1000, "subsample": None},

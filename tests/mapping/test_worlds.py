@@ -8,6 +8,8 @@ import torch
 from babelray.mapping.method import MAPPING_METHODS, MappingMethod, fit_mappings
 from babelray.vectors.retrieval import nearest
 
+pytestmark = pytest.mark.integration  # trains for seconds
+
 WORDS, WIDTH = 600, 16
 PAIRS = (torch.arange(200), torch.arange(200))
 TESTED = torch.arange(200, WORDS)

@@ -19,6 +19,8 @@ from babelray.training.config import TrainingConfig
 from babelray.training.engine import import_deepspeed
 from support.process_group import free_port, run, start_group
 
+pytestmark = pytest.mark.integration  # a process group and DeepSpeed
+
 KINDS = ["contrastive", "distillation", "mlm", "static-dcca", "static-mse", "tlm", "transport", "word-l2"]
 
 

@@ -11,6 +11,8 @@ from babelray.storage import Location
 from babelray.tracking.client import connect
 from babelray.tracking.registry import download_version, find_version, register_encoder, resolve_alias
 
+pytestmark = pytest.mark.integration  # MLflow and its database
+
 
 @pytest.fixture
 def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -14,6 +14,8 @@ from babelray.tracking.description import RunDescription
 from babelray.tracking.sender import Sender
 from babelray.tracking.tracker import Tracker, tracking_uri
 
+pytestmark = pytest.mark.integration  # MLflow and its database
+
 
 def description_of(tmp_path: Path) -> RunDescription:
     return RunDescription("small", "small", str(tmp_path / "runs"), {"seed": 1}, "name: small\n")

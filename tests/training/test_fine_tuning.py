@@ -17,6 +17,8 @@ from babelray.training.config import FineTuningConfig, OptimizationConfig, Train
 from babelray.training.fine_tuning import SINGLE_PROCESS, fine_tune
 from support.small_training_data import SmallTrainingData
 
+pytestmark = pytest.mark.integration  # DeepSpeed
+
 LABELS = ["animal", "thing"]
 ANIMALS, THINGS = ["cat", "dog"], ["bed", "garden"]
 TEXTS = [

@@ -13,6 +13,8 @@ from babelray.objectives.contrastive import Contrastive
 from babelray.training.engine import import_deepspeed
 from support.process_group import LocalWorker, free_port, run, start_group, two_workers, weights
 
+pytestmark = pytest.mark.integration  # process groups and DeepSpeed
+
 OBJECTIVES = [
     {"kind": "static-mse", "batch_size": 8},
     {"kind": "static-dcca", "batch_size": 48},
