@@ -31,17 +31,17 @@ def test_links_lead_somewhere(document: Path) -> None:
         assert (document.parent / target).exists(), target
 
 
-RUNNABLE = [line for line in LINES if re.match(r"babelray (?!dashboard|compare|.*--source|.*--model)", line)]
+RUNNABLE = [line for line in LINES if re.match(r"babelray (?!dashboard|doctor|compare|.*--source|.*--model)", line)]
 OF_FILES = [line for line in LINES if re.match("babelray .*--source", line)]
 OF_ENCODERS = [line for line in LINES if re.match("babelray (compare|.*--model)", line)]
 
 
 @pytest.mark.parametrize("line", RUNNABLE)
-def test_babelray_commands_run(babelray, line: str) -> None:
+def test_babelray_commands_run(cli, line: str) -> None:
     arguments = shlex.split(line)[1:]
     if arguments[0] in ("run", "submit") and "--dry-run" not in arguments:
         arguments.append("--dry-run")  # accepted and planned; running it takes minutes
-    process = babelray(*arguments)
+    process = cli(*arguments)
     if "FINGERPRINT" in line:
         assert "FINGERPRINT" in process.stderr, "accepted, but for the place that stands for yours"
     else:

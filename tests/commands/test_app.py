@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import typer
 
+from babelray.commands import doctor
 from babelray.commands.app import app, assemble
 from babelray.commands.lists import registries
 from babelray.commands.run import first_paragraph
@@ -120,8 +121,12 @@ def test_doctor(babelray, tmp_path: Path) -> None:
     for name in ("python", "memory", "devices", "ray", "deepspeed", "disk", "storage", "tracking"):
         assert name in process.stdout
     assert "does not answer" in process.stdout and "secret" not in process.stdout
+
+
+def test_doctor_fails_if_the_storage_cannot_be_written(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
-    process = babelray("doctor", "--storage", str(tmp_path / "file/x"))
+    monkeypatch.setattr(doctor, "check_ray", lambda: doctor.Check("ray", "ok", "not started"))
+    process = cli("doctor", "--storage", str(tmp_path / "file/x"))
     assert process.returncode == 2 and "a part of the path is a file" in process.stdout
 
 
