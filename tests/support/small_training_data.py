@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from babelray.encoder.load import load_masked_lm, load_tokenizer
+from babelray.objectives.objective import ObjectiveConfig
+from babelray.storage import Location
 
 WORDS = {
     "en": ["cat", "dog", "sleeps", "barks", "house", "bed"],
@@ -25,6 +28,20 @@ class SmallTrainingData:
     seed: int = 1
     max_tokens: int = 64
     width: int = 32
+    work: Path | None = None
+
+    def prepared(self, label: str) -> Location:
+        assert self.work is not None
+        return Location.parse(self.work / label)
+
+    def prepare(self, config: ObjectiveConfig) -> None:
+        """What a stage does before a training."""
+        for phase in config.preparations(self.languages, self.hub):
+            for preparation in phase.values():
+                preparation(self)
+
+    def learn_word_alignments(self, code: str) -> None:
+        pass
 
     def __post_init__(self) -> None:
         self.tokenizer = load_tokenizer(self.encoder)

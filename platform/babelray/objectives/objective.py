@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Batch = dict[str, "Tensor"]
 Examples = list[tuple[str, int]]
 """Languages, and rows of their data."""
+Preparation = Callable[["TrainingData"], None]
 Need = Literal["text", "parallel", "dictionary", "induced", "vectors", "alignments"]
 """Data of a run: its text, its parallel text and its dictionaries (keys of `corpus` in the recipe); dictionaries and
 word vectors of the align stage; word alignments that are learned from the parallel text."""
@@ -104,6 +105,10 @@ class ObjectiveConfig(ObjectiveOptions):
         """The files that it reads itself, besides the artifacts of earlier stages."""
         return []
 
+    def preparations(self, languages: Sequence[str], hub: str) -> list[dict[str, Preparation]]:
+        """What tasks on the cluster do before the training: in each phase independent ones, by name."""
+        return []
+
     @abstractmethod
     def build(self, training_data: TrainingData) -> Objective:
         """The objective on the data of a run."""
@@ -119,6 +124,9 @@ class TrainingData(Protocol):
     languages: list[str]
     hub: str
     seed: int
+
+    def prepared(self, label: str) -> Location:
+        """The folder of what tasks prepare for an objective; it is deleted after the training."""
 
     @property
     def max_tokens(self) -> int: ...
@@ -146,6 +154,9 @@ class TrainingData(Protocol):
 
     def synonyms(self, code: str, path: str) -> tuple[list[str], list[str]]:
         """Names of the same concepts in a language and in the hub, from the files at a path with {lang} in it."""
+
+    def learn_word_alignments(self, code: str) -> None:
+        """Align the words of a language's parallel text, for `word_alignments`."""
 
     def word_alignments(self, code: str, path: str | None) -> list[tuple[str, str, list[tuple[int, int]]]]:
         """Sentences of a language, their translations, and the positions of words that translate each other; from a

@@ -11,9 +11,10 @@ Use it as the baseline of `transport`, which needs no alignment beforehand.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from babelray.objectives.objective import OBJECTIVES, Batch, Examples, Need
+from babelray.objectives.objective import OBJECTIVES, Batch, Examples, Need, Preparation
 from babelray.objectives.sentence_pairs import SentencePairs, SentencePairsConfig
 
 if TYPE_CHECKING:
@@ -49,8 +50,17 @@ class WordL2Config(SentencePairsConfig):
 
         return [links_file(self.alignments, code, hub) for code in languages if code != hub]
 
+    def preparations(self, languages: Sequence[str], hub: str) -> list[dict[str, Preparation]]:
+        if self.alignments is not None:
+            return []
+        return [{code: partial(_learn_alignments, code) for code in languages if code != hub}]
+
     def build(self, training_data: TrainingData) -> WordL2:
         return WordL2(self, training_data)
+
+
+def _learn_alignments(code: str, training_data: TrainingData) -> None:
+    training_data.learn_word_alignments(code)
 
 
 def word_distances(source_BSD: Tensor, target_BTD: Tensor, links_L3: Tensor) -> Tensor:

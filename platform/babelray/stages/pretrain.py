@@ -13,12 +13,14 @@ from babelray.errors import RecipeError, StorageError
 from babelray.pipeline.stage import STAGES, Job, LanguageSettings, Stage
 from babelray.pipeline.summary import Column, Summary, Table
 from babelray.storage import Location
+from babelray.storage.artifact import WORK
 from babelray.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from ray.train import Checkpoint
     from transformers import PreTrainedModel
 
+    from babelray.objectives.objective import Preparation
     from babelray.recipe.recipe import Recipe
     from babelray.storage.artifact import Artifact
     from babelray.training.launch import Worker
@@ -89,10 +91,8 @@ def objective_sources(settings: Settings) -> list[Location]:
 
 def train_encoder(job: Job[Any], settings: Settings, encoder: Location, aligned: Location | None) -> dict[str, Any]:
     """Train an encoder on the cluster; write it, with its loss curves, into the job's folder."""
-    context = TrainingContext(
-        settings, encoder, job.source("corpus"), aligned, segmenters_of(job), job.out / "alignments"
-    )
-    _align_words(context, job)
+    context = TrainingContext(settings, encoder, job.source("corpus"), aligned, segmenters_of(job), job.out)
+    _prepare_objectives(context, job)
     curves = Curves(job.out / "curves.json")
     checkpoints = _train_on_workers(context, job, curves)
     checkpoint, metrics = _best_checkpoint(checkpoints, curves)
@@ -101,11 +101,13 @@ def train_encoder(job: Job[Any], settings: Settings, encoder: Location, aligned:
     return metrics
 
 
-def _align_words(context: TrainingContext, job: Job[Any]) -> None:
-    """Learn the word alignments of the parallel text, if an objective needs them."""
+def _prepare_objectives(context: TrainingContext, job: Job[Any]) -> None:
+    """Run the tasks that objectives need done before the training."""
     settings = context.settings
-    if any("alignments" in objective.required_data() for objective in settings.training.objectives):
-        run_tasks([Task(code, _link_words, (context, code)) for code in settings.others], job.progress, "languages")
+    for objective in settings.training.objectives:
+        for phase in objective.preparations(settings.languages, settings.hub):
+            tasks = [Task(name, _prepare, (context, preparation)) for name, preparation in phase.items()]
+            run_tasks(tasks, job.progress, f"tasks of {objective.label}")
 
 
 def _train_on_workers(
@@ -124,7 +126,7 @@ def _train_on_workers(
     keep: dict[str, Any] = {"num_to_keep": training.keep_checkpoints}
     if training.validation:
         keep["checkpoint_score_attribute"] = SCORE
-    run = WorkerRun(training.workers, job.out / "work", job.progress, track, job.notify, training.max_failures, keep)
+    run = WorkerRun(training.workers, job.out / WORK, job.progress, track, job.notify, training.max_failures, keep)
     return run_workers(partial(_train, context), run)
 
 
@@ -153,7 +155,7 @@ class TrainingContext:
     corpus: Location
     aligned: Location | None
     segmenters: dict[str, str]
-    alignments: Location
+    out: Location
 
     def training_data(self, folder: str) -> ArtifactTrainingData:
         from babelray.training.training_data import ArtifactTrainingData
@@ -161,7 +163,16 @@ class TrainingContext:
         s = self.settings
         held_out = s.training.validation.held_out if s.training.validation else 0.0
         return ArtifactTrainingData(
-            folder, self.corpus, self.aligned, s.languages, s.hub, s.seed, self.segmenters, held_out, self.alignments
+            folder,
+            self.corpus,
+            self.aligned,
+            s.languages,
+            s.hub,
+            s.seed,
+            self.segmenters,
+            held_out,
+            self.out / "alignments",
+            self.out / WORK / "prepared",
         )
 
 
@@ -173,21 +184,9 @@ def _train(context: TrainingContext, worker: Worker) -> None:
         train(context.settings.training, worker, context.training_data(str(folder)))
 
 
-def _link_words(context: TrainingContext, code: str) -> None:
-    """Learn the word alignments of a language's parallel text."""
-    from babelray.lexicon.statistical_alignment import align_words, write_links
-
-    hub = context.settings.hub
-    location = context.alignments / f"{code}-{hub}.tsv"
-    if location.exists():
-        return
-    training_data = context.training_data(str(context.encoder))
-    sources, targets = training_data.parallel(code)
-    links = align_words(
-        [training_data.words_of(code, text) for text in sources],
-        [training_data.words_of(hub, text) for text in targets],
-    )
-    write_links(location, list(zip(sources, targets, links, strict=True)))
+def _prepare(context: TrainingContext, preparation: Preparation) -> None:
+    """A task that an objective needs done before the training."""
+    preparation(context.training_data(str(context.encoder)))
 
 
 def _export(context: TrainingContext, checkpoint: Checkpoint, out: Location, metrics: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from babelray.encoder.load import load_masked_lm, load_tokenizer
 from babelray.errors import DataError
 from babelray.lexicon.pairs import read_induced, read_pairs
-from babelray.lexicon.statistical_alignment import links_file, read_links
+from babelray.lexicon.statistical_alignment import align_words, links_file, read_links, write_links
 from babelray.lexicon.synonyms import names_by_concept, synonym_pairs
 from babelray.storage import Location
 from babelray.text.corpus import iter_sentences, read_vocabulary
@@ -66,8 +66,15 @@ class ArtifactTrainingData:
     """Share of the sentences and sentence pairs that are held out from training."""
     alignments: Location | None = None
     """The folder of the word alignments that were learned for this training."""
+    work: Location | None = None
+    """The folder of what was prepared for this training, and is deleted after it."""
     _cache: dict[tuple[str, str], Any] = field(default_factory=dict, repr=False)
     """Data in memory, shared by the objectives that use them."""
+
+    def prepared(self, label: str) -> Location:
+        if self.work is None:
+            raise DataError("an objective needs data that tasks prepare", "The stages that train prepare them.")
+        return self.work / label
 
     @cached_property
     def max_tokens(self) -> int:
@@ -144,12 +151,25 @@ class ArtifactTrainingData:
             raise DataError(f"an objective needs {noun}", f"Give it in the recipe under `corpus.{kind}`.")
         return [(pair.source, pair.target) for pair in read_pairs(location, "train")]
 
+    def learn_word_alignments(self, code: str) -> None:
+        location = self._links(code)
+        if location.exists():
+            return
+        sources, targets = self.parallel(code)
+        links = align_words(
+            [self.words_of(code, text) for text in sources], [self.words_of(self.hub, text) for text in targets]
+        )
+        write_links(location, list(zip(sources, targets, links, strict=True)))
+
     def word_alignments(self, code: str, path: str | None) -> Alignments:
         if path is not None:
             return read_links(links_file(path, code, self.hub))
+        return read_links(self._links(code))
+
+    def _links(self, code: str) -> Location:
         if self.alignments is None:
             raise DataError("word-l2 needs word alignments", "They are learned by the pretrain stage.")
-        return read_links(self.alignments / f"{code}-{self.hub}.tsv")
+        return self.alignments / f"{code}-{self.hub}.tsv"
 
     def induced_dictionary(self, code: str) -> Pairs:
         return _unzip(read_induced(self._aligned() / "dictionary" / f"{code}-{self.hub}.tsv"))
