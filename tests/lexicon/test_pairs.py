@@ -65,6 +65,29 @@ def test_two_files_and_one_file_and_a_table(tmp_path: Path) -> None:
     assert [pair.split for pair in held_out] == ["train"] * 10 + ["test"] * 10 + ["train"] * 10 + ["test"] * 10
 
 
+def test_a_file_that_names_only_the_language_has_it_first(tmp_path: Path) -> None:
+    (tmp_path / "de.tsv").write_text("Haus\thouse\nHund\tdog\n")
+    pairs, _ = dictionary(DictionaryConfig(path=str(tmp_path / "{lang}.tsv"), layout="pairs", split="train"))
+    assert [(pair.source, pair.target) for pair in pairs] == [("haus", "house"), ("hund", "dog")]
+    with pytest.raises(ValueError, match=r"must contain \{lang\}"):
+        DictionaryConfig(path="x.tsv", layout="pairs")
+
+
+def test_a_sample_of_the_pairs_is_that_of_other_languages(tmp_path: Path) -> None:
+    def sample(name: str, lines: list[str]) -> list[str]:
+        (tmp_path / f"{name}.tsv").write_text("\n".join(lines))
+        pairs, _ = parallel(str(tmp_path / f"{name}.tsv"), split="train", max_pairs=20)
+        return [pair.target for pair in pairs]
+
+    rows = [f"Satz {i}\tphrase {i}" for i in range(100)]
+    header = "de\ten"
+    targets = sample("all", [header, *rows])
+    assert len(targets) == 20 and targets == sorted(targets, key=lambda text: int(text.split()[1]))
+    assert max(int(target.split()[1]) for target in targets) > 60, "not the first ones"
+    assert set(sample("odd", [header, *rows[1::2]])) > {target for target in targets if int(target.split()[1]) % 2}
+    assert len(sample("few", [header, *rows[:9]])) == 9
+
+
 def test_some_rows_of_a_table(tmp_path: Path) -> None:
     rows = [f"{i}\tphrase {i}\tSatz {i}" for i in range(40)]
     (tmp_path / "all.tsv").write_text("\n".join(["id\ten\tde", *rows, "x\tphrase\tSatz"]))

@@ -18,6 +18,7 @@ class TranslationSource(Config):
     keyed    `dir/{lang}.tsv`               one file per language; `key<TAB>text`, joined by the key
     table    `names.tsv`                    one file; a header line with language codes, one column per language
     pairs    `dir/{hub}-{lang}.tsv`         one file per pair; two columns, in the order in which the path names them
+             `dir/{lang}.tsv`               the same where only the language is named, and comes first (give `layout`)
              `dir/{hub}-{lang}.{side}`      two files per pair (Moses); `{side}` stands for each language's code
     """
 
@@ -27,6 +28,8 @@ class TranslationSource(Config):
     """`held-out`: a part is held out for evaluation. `train`, `test`: all pairs belong to that split."""
     held_out: float = Field(0.2, ge=0, lt=1)
     """The share held out for evaluation, evenly spread over the file."""
+    max_pairs: int | None = Field(None, ge=1)
+    """Maximum number of pairs of a language, a random sample: so that one kind of text does not outweigh the others."""
     where: dict[str, tuple[float, float]] = Field(default_factory=dict)
     """For tables: only rows whose numbers in these columns lie between the two values, inclusive."""
     languages: list[str] | None = None
@@ -44,7 +47,7 @@ class TranslationSource(Config):
 
     @model_validator(mode="after")
     def _path_fits_the_layout(self) -> TranslationSource:
-        placeholders = {"aligned": ["{lang}"], "keyed": ["{lang}"], "table": [], "pairs": ["{hub}", "{lang}"]}
+        placeholders = {"aligned": ["{lang}"], "keyed": ["{lang}"], "table": [], "pairs": ["{lang}"]}
         for name in placeholders[self.resolved_layout]:
             if name not in self.path:
                 raise ValueError(f"a path of layout {self.resolved_layout!r} must contain {name}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -61,8 +62,18 @@ def translation_files(config: TranslationSource, code: str, hub: str) -> list[Lo
 def read_translations(config: TranslationSource, code: str, hub: str, problems: Problems) -> Iterator[Translation]:
     """The translations of a language with the hub."""
     files = translation_files(config, code, hub)
-    if files:
-        yield from _LAYOUTS[_layout(config)](config, files, code, hub, problems)
+    if not files:
+        return
+    entries = _LAYOUTS[_layout(config)](config, files, code, hub, problems)
+    yield from entries if config.max_pairs is None else _sample(list(entries), config.max_pairs)
+
+
+def _sample(entries: list[Translation], count: int) -> list[Translation]:
+    """At most a number of the entries, in their order: those whose side in the hub has the smallest hashes, so that the
+    samples of several languages overlap.
+    """
+    order = sorted(range(len(entries)), key=lambda row: (zlib.crc32(entries[row].target.encode()), row))
+    return [entries[row] for row in sorted(order[:count])]
 
 
 def _layout(config: TranslationSource) -> str:
@@ -158,7 +169,7 @@ def _table(
 def _pairs(
     config: TranslationSource, files: list[Location], code: str, hub: str, problems: Problems
 ) -> Iterator[Translation]:
-    hub_first = config.path.index("{hub}") < config.path.index("{lang}")
+    hub_first = "{hub}" in config.path and config.path.index("{hub}") < config.path.index("{lang}")
     for number, first, second in read_columns(files[0], problems):
         source, target = (second, first) if hub_first else (first, second)
         yield Translation(source, target, str(number))
