@@ -1,9 +1,8 @@
-import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
 
-from babelray.encoder.scratch import ArchitectureConfig, cooccurrence_embeddings, random_encoder, train_tokenizer
+from babelray.encoder.scratch import ArchitectureConfig, add_layers, random_encoder, train_tokenizer
 from conftest import SENTENCES
 
 
@@ -50,20 +49,21 @@ def test_heads_divide_the_width() -> None:
         ArchitectureConfig(width=16, heads=3)
 
 
-def test_subwords_of_similar_contexts_start_near_each_other() -> None:
-    """Two languages of 60 words, which translate each other in order; a context has words of one topic."""
-    generator = np.random.default_rng(0)
-    contexts = []
-    for _ in range(3000):
-        words = generator.integers(10) * 6 + generator.permutation(6)[:3]
-        kind = generator.integers(3)
-        contexts.append([*words] if kind == 0 else [*(60 + words)] if kind == 1 else [*words, *(60 + words)])
-    vectors = cooccurrence_embeddings(contexts, vocabulary=122, width=64, seed=1)
-    assert vectors.shape == (122, 64) and torch.allclose(vectors[:120].square().mean(1), torch.ones(120), atol=1e-4)
-    assert 0.5 < vectors[120:].square().mean() < 2  # never seen
-    normal = torch.nn.functional.normalize(vectors)
-    assert ((normal[:60] @ normal[60:120].T).argmax(1) == torch.arange(60)).float().mean() > 0.9
-    assert torch.equal(vectors, cooccurrence_embeddings(contexts, vocabulary=122, width=64, seed=1))
+def test_added_layers_change_nothing_until_they_are_trained() -> None:
+    """An encoder that was trained without layers, and the one that has them, give the same vectors and logits."""
+    config = ArchitectureConfig(width=16, layers=2, heads=2, feed_forward=24)
+    static = random_encoder(config, 300, seed=1, layers=0)
+    torch.nn.init.normal_(static.get_input_embeddings().weight)
+    grown = add_layers(static, config, seed=1)
+    assert (static.config.num_hidden_layers, grown.config.num_hidden_layers) == (0, 2)
+    assert grown.config.intermediate_size == 24
+    ids = torch.randint(300, (3, 7))
+    before, after = (model.eval()(ids, output_hidden_states=True) for model in (static, grown))
+    assert torch.allclose(before.logits, after.logits, atol=1e-5)
+    assert torch.allclose(before.hidden_states[-1], after.hidden_states[-1], atol=1e-5)
+    after.logits.square().mean().backward()
+    outputs = [layer.output.dense.weight for layer in grown.base_model.encoder.layer]
+    assert all(weight.grad.abs().max() > 0 for weight in outputs)  # but they learn
 
 
 def test_text_is_normalised_as_when_the_vocabulary_was_learned() -> None:

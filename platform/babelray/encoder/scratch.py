@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from babelray.config import Config
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-    from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 
@@ -33,11 +31,11 @@ class ArchitectureConfig(Config):
     width: int = Field(128, ge=8)
     layers: int = Field(4, ge=1)
     heads: int = Field(4, ge=1)
+    feed_forward: int | None = Field(None, ge=8)
+    """Width inside the feed-forward blocks; four times the width by default."""
     max_tokens: int = Field(128, ge=16)
     """Maximum length of the input, in subwords."""
     dropout: float = Field(0.0, ge=0, lt=1)
-    embeddings: Literal["random", "cooccurrence"] = "random"
-    """The initial embeddings: random, or from co-occurrences of subwords in text and translations."""
 
     @model_validator(mode="after")
     def _check_heads(self) -> ArchitectureConfig:
@@ -115,8 +113,10 @@ def _fast_tokenizer(model: bytes, byte_fallback: bool) -> Tokenizer:
     return tokenizer
 
 
-def random_encoder(config: ArchitectureConfig, vocabulary: int, seed: int) -> PreTrainedModel:
-    """A RoBERTa-family encoder with random weights."""
+def random_encoder(
+    config: ArchitectureConfig, vocabulary: int, seed: int, layers: int | None = None
+) -> PreTrainedModel:
+    """A RoBERTa-family encoder with random weights; `layers` replaces the number of layers, and may be 0."""
     import torch
     from transformers import (
         RobertaPreLayerNormConfig,
@@ -133,9 +133,9 @@ def random_encoder(config: ArchitectureConfig, vocabulary: int, seed: int) -> Pr
     shape = config_class(
         vocab_size=vocabulary,
         hidden_size=config.width,
-        num_hidden_layers=config.layers,
+        num_hidden_layers=config.layers if layers is None else layers,
         num_attention_heads=config.heads,
-        intermediate_size=4 * config.width,
+        intermediate_size=config.feed_forward or 4 * config.width,
         max_position_embeddings=config.max_tokens + 2,
         hidden_dropout_prob=config.dropout,
         attention_probs_dropout_prob=config.dropout,
@@ -148,38 +148,15 @@ def random_encoder(config: ArchitectureConfig, vocabulary: int, seed: int) -> Pr
     return model_class(shape)
 
 
-def cooccurrence_embeddings(contexts: Iterable[Sequence[int]], vocabulary: int, width: int, seed: int) -> Tensor:
-    """Vectors (V, D) of subwords from their co-occurrences, with elements of mean square 1.
-
-    The positive pointwise mutual information of two subwords in a context, which is a sentence or a sentence with its
-    translation, reduced to its first D singular vectors (Levy and Goldberg, 2014). Subwords that translate each other
-    have similar contexts. Subwords without context get random vectors.
-    """
+def add_layers(static: PreTrainedModel, config: ArchitectureConfig, seed: int) -> PreTrainedModel:
+    """The encoder with the layers that it was trained without. They change nothing yet: what they add is zero."""
     import torch
-    from scipy import sparse
-    from torch.nn import functional
 
-    sets = [sorted(set(context)) for context in contexts]
-    rows = np.repeat(np.arange(len(sets)), [len(subwords) for subwords in sets])
-    columns = np.array([subword for subwords in sets for subword in subwords], dtype=np.int64)
-    shape = (len(sets), vocabulary)
-    member_CV = sparse.csr_array((np.ones(len(columns), np.float32), (rows, columns)), shape)
-    lengths_C = np.maximum(member_CV.sum(1), 1)
-    together_VV = (member_CV.T @ sparse.diags_array(1 / lengths_C) @ member_CV).tocoo()  # contexts count equally
-    row, column, counts = together_VV.row, together_VV.col, together_VV.data
-    total_V = np.bincount(row, counts, vocabulary)
-    smoothed_V = total_V**0.75
-    information = np.log(counts * smoothed_V.sum() / (total_V[row] * smoothed_V[column]))
-    positive = information > 0
-    places_2P = torch.from_numpy(np.stack([row[positive], column[positive]]).astype(np.int64))
-    values_P = torch.from_numpy(information[positive].astype(np.float32))
-    matrix_VV = torch.sparse_coo_tensor(
-        places_2P, values_P, (vocabulary, vocabulary), check_invariants=False
-    ).coalesce()
-    torch.manual_seed(seed)
-    u_VD, s_D, _ = torch.svd_lowrank(matrix_VV, q=min(width, vocabulary), niter=4)
-    vectors_VD = torch.randn(vocabulary, width)
-    factors_VD = functional.normalize(u_VD * s_D.sqrt()) * width**0.5
-    occurring_V = torch.from_numpy(total_V > 0)
-    vectors_VD[occurring_V] = factors_VD[occurring_V]
-    return vectors_VD
+    model = random_encoder(config, static.config.vocab_size, seed)
+    model.load_state_dict(static.state_dict(), strict=False)
+    with torch.no_grad():
+        for layer in model.base_model.encoder.layer:
+            for block in (layer.attention.output.dense, layer.output.dense):
+                block.weight.zero_()
+                block.bias.zero_()
+    return model

@@ -12,7 +12,21 @@ from babelray.training.config import TrainingConfig
 class ScratchConfig(ArchitectureConfig):
     """A small encoder and its tokenizer, trained from scratch on the run's own corpus."""
 
+    static: TrainingConfig | None = None
+    """A training of the embeddings alone, which comes first. The vector of a text is then the mean over its subwords,
+    which learns from many times as many texts in the same time; the layers are added to its result."""
     training: TrainingConfig
+
+    @model_validator(mode="after")
+    def _check_static(self) -> ScratchConfig:
+        if self.static is not None and self.architecture != "roberta-prelayernorm":
+            raise ValueError("`static` needs the architecture roberta-prelayernorm, whose layers can change nothing")
+        return self
+
+    @property
+    def trainings(self) -> list[TrainingConfig]:
+        """In their order."""
+        return [self.training] if self.static is None else [self.static, self.training]
 
 
 class EncoderConfig(Config):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from babelray.cluster.tasks import Task, run_tasks
@@ -16,14 +17,16 @@ from babelray.recipe.encoder import EncoderConfig, ScratchConfig
 from babelray.stages.pretrain import Settings as TrainingSettings
 from babelray.stages.pretrain import check_corpus, objective_sources, train_encoder, training_summary
 from babelray.storage import Location
+from babelray.storage.artifact import WORK
 from babelray.tracking.registry import SCHEME, resolve_alias
 from babelray.tracking.tracker import tracking_uri
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from babelray.recipe.recipe import Recipe
     from babelray.storage.artifact import Artifact
+    from babelray.training.config import TrainingConfig
 
 Pairs = dict[str, list[tuple[str, str]]]
 """Sentences of each language and their translations."""
@@ -46,14 +49,16 @@ class EncoderStage(Stage[Settings]):
     def settings(self, recipe: Recipe) -> Settings:
         encoder = recipe.encoder
         if encoder.scratch is not None:
-            check_corpus(encoder.scratch.training, recipe.corpus)
+            for training in encoder.scratch.trainings:
+                check_corpus(training, recipe.corpus)
         if encoder.path is not None:  # an alias may stand for another version tomorrow
             encoder = encoder.model_copy(update={"path": resolve_alias(encoder.path, tracking_uri(recipe.storage))})
         return Settings(languages=recipe.languages, hub=recipe.hub, seed=recipe.seed, encoder=encoder)
 
     def sources(self, settings: Settings) -> list[Location]:
         if settings.encoder.scratch is not None:
-            return objective_sources(_training_settings(settings, settings.encoder.scratch))
+            trainings = [_training_settings(settings, training) for training in settings.encoder.scratch.trainings]
+            return list(dict.fromkeys(file for training in trainings for file in objective_sources(training)))
         return encoder_files(settings.encoder.path) if settings.encoder.path else []
 
     def run(self, job: Job[Settings]) -> dict[str, Any]:
@@ -66,9 +71,9 @@ class EncoderStage(Stage[Settings]):
         return Summary(files={"encoder": "encoder"})
 
 
-def _training_settings(settings: Settings, scratch: ScratchConfig) -> TrainingSettings:
-    seed = settings.seed if scratch.training.seed is None else scratch.training.seed
-    return TrainingSettings(languages=settings.languages, hub=settings.hub, seed=seed, training=scratch.training)
+def _training_settings(settings: Settings, training: TrainingConfig) -> TrainingSettings:
+    seed = settings.seed if training.seed is None else training.seed
+    return TrainingSettings(languages=settings.languages, hub=settings.hub, seed=seed, training=training)
 
 
 def _copy_existing(job: Job[Settings]) -> dict[str, Any]:
@@ -83,9 +88,24 @@ def _copy_existing(job: Job[Settings]) -> dict[str, Any]:
 
 
 def _train_from_scratch(job: Job[Settings], scratch: ScratchConfig) -> dict[str, Any]:
-    start = job.out / "work" / "start"
+    start = job.out / WORK / "start"
     run_tasks([Task("tokenizer", initialise, (job.settings, job.source("corpus"), start))], job.progress, "tokenizer")
-    return train_encoder(job, _training_settings(job.settings, scratch), start, None)
+    if scratch.static is not None:
+        start = _train_static(job, scratch.static, start)
+    return train_encoder(job, _training_settings(job.settings, scratch.training), start, None)
+
+
+def _train_static(job: Job[Settings], training: TrainingConfig, start: Location) -> Location:
+    """Train an encoder without layers; return the folder of the encoder that has them."""
+    grown, out = job.out / WORK / "grown", job.out / WORK / "static"
+
+    def track(values: Mapping[str, float], step: int) -> None:
+        job.track({f"static/{name}": value for name, value in values.items()}, step)
+
+    if not (grown / "config.json").exists():
+        train_encoder(replace(job, out=out, track=track), _training_settings(job.settings, training), start, None)
+        run_tasks([Task("layers", _grow, (job.settings, out / "encoder", grown))], job.progress, "layers")
+    return grown
 
 
 def _copy(path: str, out: Location) -> dict[str, Any]:
@@ -102,8 +122,7 @@ def _copy(path: str, out: Location) -> dict[str, Any]:
 
 def initialise(settings: Settings, corpus: Location, start: Location) -> None:
     """Write a tokenizer trained on the corpus, and an encoder of random weights for it."""
-    from babelray.encoder.scratch import cooccurrence_embeddings, random_encoder, train_tokenizer
-    from babelray.training.training_data import is_held_out_text
+    from babelray.encoder.scratch import random_encoder, train_tokenizer
 
     scratch = settings.encoder.scratch
     assert scratch is not None
@@ -113,16 +132,27 @@ def initialise(settings: Settings, corpus: Location, start: Location) -> None:
     pairs = {code: _training_pairs(settings.hub, corpus, code, held_out) for code in settings.languages}
     texts = _sample(settings.languages, scratch, corpus, pairs)
     tokenizer = train_tokenizer(texts, scratch.vocabulary, scratch.max_tokens, scratch.byte_fallback)
-    model = random_encoder(scratch, len(tokenizer), settings.seed)
-    if scratch.embeddings == "cooccurrence":
-        contexts = _contexts(tokenizer, [text for text in texts if not is_held_out_text(text, held_out)], pairs)
-        vectors_VD = cooccurrence_embeddings(contexts, len(tokenizer), scratch.width, settings.seed)
-        model.get_input_embeddings().weight.data.copy_(vectors_VD * model.config.initializer_range)
-    unfinished = start.parent / "unfinished"
+    _save(tokenizer, random_encoder(scratch, len(tokenizer), settings.seed, 0 if scratch.static else None), start)
+
+
+def _grow(settings: Settings, static: Location, grown: Location) -> None:
+    """Write an encoder that was trained without layers as one with layers."""
+    from babelray.encoder.load import load_masked_lm, load_tokenizer
+    from babelray.encoder.scratch import add_layers
+
+    assert settings.encoder.scratch is not None
+    with static.local_input() as folder:
+        tokenizer, model = load_tokenizer(folder), load_masked_lm(folder)
+    _save(tokenizer, add_layers(model, settings.encoder.scratch, settings.seed), grown)
+
+
+def _save(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, out: Location) -> None:
+    """Write an encoder; a folder with a config is complete."""
+    unfinished = out.parent / "unfinished"
     with unfinished.local_output() as folder:
         tokenizer.save_pretrained(folder)
         model.save_pretrained(folder)
-    unfinished.move_to(start, last="config.json")
+    unfinished.move_to(out, last="config.json")
 
 
 def _training_pairs(hub: str, corpus: Location, code: str, held_out: float) -> list[tuple[str, str]]:
@@ -150,16 +180,6 @@ def _sample(languages: list[str], scratch: ScratchConfig, corpus: Location, pair
         texts += read_sentences(corpus, code)["text"].take(rows[rows < counts[code]]).to_pylist()
         texts += [parallel[code][row] for row in rows[rows >= counts[code]] - counts[code]]
     return texts
-
-
-def _contexts(tokenizer: PreTrainedTokenizerBase, texts: list[str], pairs: Pairs) -> Iterator[list[int]]:
-    """Subwords of sentences, and of at most as many sentences with their translations."""
-    contexts = list(texts)
-    most = max(1, len(texts) // len(pairs))
-    for column in pairs.values():
-        contexts += [f"{source} {target}" for source, target in column[:: max(1, len(column) // most)]]
-    for first in range(0, len(contexts), 10_000):
-        yield from tokenizer(contexts[first : first + 10_000], add_special_tokens=False)["input_ids"]
 
 
 def tokenizer_sample(sizes: list[int], total: int, temperature: float) -> list[int]:
