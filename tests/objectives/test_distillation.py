@@ -81,6 +81,28 @@ def test_the_teacher_reads_each_distinct_text_once(
     assert objective.global_context(0)["same"].diagonal().all() and not objective.global_context(0)["same"].all()
 
 
+def test_objectives_of_one_teacher_share_what_it_has_read(
+    training_data, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    read: list[str] = []
+
+    def teacher(texts: list[str]) -> torch.Tensor:
+        read.extend(texts)
+        return torch.tensor([[float(len(text)), 1.0] for text in texts])
+
+    monkeypatch.setattr("babelray.encoder.teacher.load_teacher", lambda name: teacher)
+    training_data.width, training_data.work = 2, tmp_path
+    sentences = DistillationConfig(name="s", teacher_languages=["en"], batch_size=8)
+    words = DistillationConfig(name="w", teacher_languages=["en"], texts="words", batch_size=8)
+    training_data.prepare(sentences, words)
+    expected = {*training_data.sentences("en"), *training_data.parallel("de")[1], *training_data.dictionary("de")[1]}
+    assert sorted(read) == sorted(expected)
+    for config in (sentences, words):
+        objective = Distillation(config, training_data)
+        objective.start(CPU)
+        objective.batch(0)
+
+
 def test_an_encoder_learns_from_another(training_data, tiny_encoder: str, tmp_path: Path) -> None:
     config = DistillationConfig(teacher=tiny_encoder, batch_size=8, temperature=0)
     training_data.work = tmp_path

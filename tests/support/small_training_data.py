@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from babelray.encoder.load import load_masked_lm, load_tokenizer
-from babelray.objectives.objective import ObjectiveConfig
+from babelray.objectives.objective import ObjectiveConfig, merge_preparations
 from babelray.storage import Location
 
 WORDS = {
@@ -30,13 +30,13 @@ class SmallTrainingData:
     width: int = 32
     work: Path | None = None
 
-    def prepared(self, label: str) -> Location:
+    def prepared(self, name: str) -> Location:
         assert self.work is not None
-        return Location.parse(self.work / label)
+        return Location.parse(self.work / name)
 
-    def prepare(self, config: ObjectiveConfig) -> None:
+    def prepare(self, *configs: ObjectiveConfig) -> None:
         """What a stage does before a training."""
-        for phase in config.preparations(self.languages, self.hub):
+        for phase in merge_preparations(configs, self.languages, self.hub):
             for preparation in phase.values():
                 preparation(self)
 

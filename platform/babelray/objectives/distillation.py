@@ -15,6 +15,7 @@ teacher does not know are learned from parallel text alone. The teacher reads ea
 
 from __future__ import annotations
 
+import zlib
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -79,10 +80,21 @@ class DistillationConfig(ObjectiveConfig):
         return encoder_files(self.teacher)
 
     def preparations(self, languages: Sequence[str], hub: str) -> list[dict[str, Preparation]]:
-        collect: dict[str, Preparation] = {
-            f"texts of {code}": partial(_collect_texts, self, code) for code in languages
-        }
-        return [collect, {f"shard {shard}": partial(_encode_texts, self, shard) for shard in range(SHARDS)}]
+        """Objectives with the same teacher share its vectors."""
+        collect: dict[str, Preparation] = {}
+        for code in languages:
+            collect[f"{self.teacher}: {self.texts_of(code)}"] = partial(_collect_texts, self, code)
+        shards = {f"{self.teacher}: shard {shard}": partial(_encode_texts, self, shard) for shard in range(SHARDS)}
+        return [collect, shards]
+
+    @property
+    def prepared(self) -> str:
+        """The name of the folder of the teacher's vectors."""
+        return f"teacher-{zlib.crc32(self.teacher.encode()):08x}"
+
+    def texts_of(self, code: str) -> str:
+        """A name for the texts that the teacher reads for a language."""
+        return f"{self.texts}-{code}-{'own' if code in self.teacher_languages else 'hub'}"
 
     def build(self, training_data: TrainingData) -> Distillation:
         return Distillation(self, training_data)
@@ -101,14 +113,14 @@ def _collect_texts(config: DistillationConfig, code: str, training_data: Trainin
     from babelray.encoder.teacher_vectors import scatter_texts
 
     _, texts = config.pairs(code, training_data)
-    scatter_texts(training_data.prepared(config.label), code, texts, SHARDS)
+    scatter_texts(training_data.prepared(config.prepared), config.texts_of(code), texts, SHARDS)
 
 
 def _encode_texts(config: DistillationConfig, shard: int, training_data: TrainingData) -> None:
     from babelray.encoder.teacher import load_teacher
     from babelray.encoder.teacher_vectors import encode_shard
 
-    encode_shard(training_data.prepared(config.label), shard, partial(load_teacher, config.teacher))
+    encode_shard(training_data.prepared(config.prepared), shard, partial(load_teacher, config.teacher))
 
 
 def principal_components(teacher_ND: Tensor, width: int) -> tuple[Tensor, Tensor]:
@@ -145,7 +157,7 @@ class Distillation(GlobalObjective):
     def start(self, device: torch.device) -> None:
         from babelray.encoder.teacher_vectors import TeacherVectors
 
-        self.teacher = TeacherVectors(self.training_data.prepared(self.config.label), SHARDS)
+        self.teacher = TeacherVectors(self.training_data.prepared(self.config.prepared), SHARDS)
         self.mean_E, self.projection_ED = principal_components(self.teacher.sample(FIT_TEXTS), self.training_data.width)
 
     def collate(self, examples: Examples, generator: np.random.Generator) -> Batch:

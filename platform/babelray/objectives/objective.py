@@ -15,6 +15,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -106,12 +107,25 @@ class ObjectiveConfig(ObjectiveOptions):
         return []
 
     def preparations(self, languages: Sequence[str], hub: str) -> list[dict[str, Preparation]]:
-        """What tasks on the cluster do before the training: in each phase independent ones, by name."""
+        """What tasks on the cluster do before the training: in each phase independent ones, by name. Objectives that
+        need the same name it alike; it is done once.
+        """
         return []
 
     @abstractmethod
     def build(self, training_data: TrainingData) -> Objective:
         """The objective on the data of a run."""
+
+
+def merge_preparations(
+    objectives: Sequence[ObjectiveConfig], languages: Sequence[str], hub: str
+) -> list[dict[str, Preparation]]:
+    """The preparations of several objectives: in each phase, those of the same name once."""
+    phases = [objective.preparations(languages, hub) for objective in objectives]
+    return [
+        {name: preparation for preparations in phase for name, preparation in preparations.items()}
+        for phase in zip_longest(*phases, fillvalue={})
+    ]
 
 
 OBJECTIVES = Registry[ObjectiveConfig]("OBJECTIVES", "objective", "kind", "babelray.objectives")
@@ -125,8 +139,8 @@ class TrainingData(Protocol):
     hub: str
     seed: int
 
-    def prepared(self, label: str) -> Location:
-        """The folder of what tasks prepare for an objective; it is deleted after the training."""
+    def prepared(self, name: str) -> Location:
+        """A folder for what tasks prepare for objectives; it is deleted after the training."""
 
     @property
     def max_tokens(self) -> int: ...

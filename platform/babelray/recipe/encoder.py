@@ -21,6 +21,8 @@ class ScratchConfig(ArchitectureConfig):
     def _check_static(self) -> ScratchConfig:
         if self.static is not None and self.architecture != "roberta-prelayernorm":
             raise ValueError("`static` needs the architecture roberta-prelayernorm, whose layers can change nothing")
+        if len({training.validation and training.validation.held_out for training in self.trainings}) > 1:
+            raise ValueError("`static` and `training` must hold out the same share of the data (`validation.held_out`)")
         return self
 
     @property

@@ -15,7 +15,15 @@ from babelray.pipeline.stage import STAGES, Job, LanguageSettings, Stage
 from babelray.pipeline.summary import Summary
 from babelray.recipe.encoder import EncoderConfig, ScratchConfig
 from babelray.stages.pretrain import Settings as TrainingSettings
-from babelray.stages.pretrain import check_corpus, objective_sources, train_encoder, training_summary
+from babelray.stages.pretrain import (
+    TrainingContext,
+    check_corpus,
+    objective_sources,
+    prepare_objectives,
+    segmenters_of,
+    train_encoder,
+    training_summary,
+)
 from babelray.storage import Location
 from babelray.storage.artifact import WORK
 from babelray.tracking.registry import SCHEME, resolve_alias
@@ -90,12 +98,17 @@ def _copy_existing(job: Job[Settings]) -> dict[str, Any]:
 def _train_from_scratch(job: Job[Settings], scratch: ScratchConfig) -> dict[str, Any]:
     start = job.out / WORK / "start"
     run_tasks([Task("tokenizer", initialise, (job.settings, job.source("corpus"), start))], job.progress, "tokenizer")
-    if scratch.static is not None:
-        start = _train_static(job, scratch.static, start)
-    return train_encoder(job, _training_settings(job.settings, scratch.training), start, None)
+    settings = _training_settings(job.settings, scratch.training)
+    if scratch.static is None:
+        return train_encoder(job, settings, start, None)
+    prepared = job.out / WORK / "prepared"
+    context = TrainingContext(settings, start, job.source("corpus"), None, segmenters_of(job), job.out, prepared)
+    prepare_objectives(context, [*scratch.static.objectives, *scratch.training.objectives], job)
+    start = _train_static(job, scratch.static, start, prepared)
+    return train_encoder(job, settings, start, None, prepared)
 
 
-def _train_static(job: Job[Settings], training: TrainingConfig, start: Location) -> Location:
+def _train_static(job: Job[Settings], training: TrainingConfig, start: Location, prepared: Location) -> Location:
     """Train an encoder without layers; return the folder of the encoder that has them."""
     grown, out = job.out / WORK / "grown", job.out / WORK / "static"
 
@@ -103,7 +116,8 @@ def _train_static(job: Job[Settings], training: TrainingConfig, start: Location)
         job.track({f"static/{name}": value for name, value in values.items()}, step)
 
     if not (grown / "config.json").exists():
-        train_encoder(replace(job, out=out, track=track), _training_settings(job.settings, training), start, None)
+        settings = _training_settings(job.settings, training)
+        train_encoder(replace(job, out=out, track=track), settings, start, None, prepared)
         run_tasks([Task("layers", _grow, (job.settings, out / "encoder", grown))], job.progress, "layers")
     return grown
 

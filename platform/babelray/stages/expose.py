@@ -35,6 +35,7 @@ from babelray.recipe.expose import ExposeConfig
 from babelray.stages.pretrain import Settings as TrainingSettings
 from babelray.stages.pretrain import TrainingContext, is_saved, save_trained, segmenters_of, train_encoder
 from babelray.storage import Location
+from babelray.storage.artifact import WORK
 
 if TYPE_CHECKING:
     from babelray.storage.artifact import Artifact
@@ -159,7 +160,8 @@ def training_context(job: Job[ExposeSettings]) -> TrainingContext:
         job.source("corpus"),
         job.source("align"),
         segmenters_of(job),
-        job.out / "work",
+        job.out / WORK,
+        job.out / WORK / "prepared",
     )
 
 

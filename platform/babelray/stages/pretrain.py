@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ray.train import Checkpoint
     from transformers import PreTrainedModel
 
-    from babelray.objectives.objective import Preparation
+    from babelray.objectives.objective import ObjectiveConfig, Preparation
     from babelray.recipe.recipe import Recipe
     from babelray.storage.artifact import Artifact
     from babelray.training.launch import Worker
@@ -89,10 +90,21 @@ def objective_sources(settings: Settings) -> list[Location]:
     return [file for objective in objectives for file in objective.sources(settings.languages, settings.hub)]
 
 
-def train_encoder(job: Job[Any], settings: Settings, encoder: Location, aligned: Location | None) -> dict[str, Any]:
-    """Train an encoder on the cluster; write it, with its loss curves, into the job's folder."""
-    context = TrainingContext(settings, encoder, job.source("corpus"), aligned, segmenters_of(job), job.out)
-    _prepare_objectives(context, job)
+def train_encoder(
+    job: Job[Any],
+    settings: Settings,
+    encoder: Location,
+    aligned: Location | None,
+    prepared: Location | None = None,
+) -> dict[str, Any]:
+    """Train an encoder on the cluster; write it, with its loss curves, into the job's folder.
+
+    `prepared` is the folder of what `prepare_objectives` has done; by default it is done here.
+    """
+    folder = prepared or job.out / WORK / "prepared"
+    context = TrainingContext(settings, encoder, job.source("corpus"), aligned, segmenters_of(job), job.out, folder)
+    if prepared is None:
+        prepare_objectives(context, settings.training.objectives, job)
     curves = Curves(job.out / "curves.json")
     checkpoints = _train_on_workers(context, job, curves)
     checkpoint, metrics = _best_checkpoint(checkpoints, curves)
@@ -101,13 +113,14 @@ def train_encoder(job: Job[Any], settings: Settings, encoder: Location, aligned:
     return metrics
 
 
-def _prepare_objectives(context: TrainingContext, job: Job[Any]) -> None:
-    """Run the tasks that objectives need done before the training."""
+def prepare_objectives(context: TrainingContext, objectives: Sequence[ObjectiveConfig], job: Job[Any]) -> None:
+    """Run the tasks that objectives need done before the training, those that several need once."""
+    from babelray.objectives.objective import merge_preparations
+
     settings = context.settings
-    for objective in settings.training.objectives:
-        for phase in objective.preparations(settings.languages, settings.hub):
-            tasks = [Task(name, _prepare, (context, preparation)) for name, preparation in phase.items()]
-            run_tasks(tasks, job.progress, f"tasks of {objective.label}")
+    for phase in merge_preparations(objectives, settings.languages, settings.hub):
+        tasks = [Task(name, _prepare, (context, preparation)) for name, preparation in phase.items()]
+        run_tasks(tasks, job.progress, "preparations")
 
 
 def _train_on_workers(
@@ -156,6 +169,8 @@ class TrainingContext:
     aligned: Location | None
     segmenters: dict[str, str]
     out: Location
+    prepared: Location
+    """The folder of what tasks prepare for objectives."""
 
     def training_data(self, folder: str) -> ArtifactTrainingData:
         from babelray.training.training_data import ArtifactTrainingData
@@ -172,7 +187,7 @@ class TrainingContext:
             self.segmenters,
             held_out,
             self.out / "alignments",
-            self.out / WORK / "prepared",
+            self.prepared,
         )
 
 

@@ -71,10 +71,10 @@ class ArtifactTrainingData:
     _cache: dict[tuple[str, str], Any] = field(default_factory=dict, repr=False)
     """Data in memory, shared by the objectives that use them."""
 
-    def prepared(self, label: str) -> Location:
+    def prepared(self, name: str) -> Location:
         if self.work is None:
             raise DataError("an objective needs data that tasks prepare", "The stages that train prepare them.")
-        return self.work / label
+        return self.work / name
 
     @cached_property
     def max_tokens(self) -> int:
