@@ -54,7 +54,7 @@ def test_the_teacher_reads_each_distinct_text_once(
         read.extend(texts)
         return torch.tensor([[float(len(text)), 1.0] for text in texts])
 
-    monkeypatch.setattr("babelray.encoder.teacher.load_teacher", lambda name: teacher)
+    monkeypatch.setattr("babelray.encoder.teacher.load_teacher", lambda name, precision: teacher)
     training_data.width = 2
     english, german = set(training_data.sentences("en")), set(training_data.sentences("de"))
     for number, (options, expected) in enumerate(
@@ -90,7 +90,7 @@ def test_objectives_of_one_teacher_share_what_it_has_read(
         read.extend(texts)
         return torch.tensor([[float(len(text)), 1.0] for text in texts])
 
-    monkeypatch.setattr("babelray.encoder.teacher.load_teacher", lambda name: teacher)
+    monkeypatch.setattr("babelray.encoder.teacher.load_teacher", lambda name, precision: teacher)
     training_data.width, training_data.work = 2, tmp_path
     sentences = DistillationConfig(name="s", teacher_languages=["en"], batch_size=8)
     words = DistillationConfig(name="w", teacher_languages=["en"], texts="words", batch_size=8)
@@ -148,3 +148,4 @@ def test_minilm_gives_the_vectors_of_sentence_transformers() -> None:
     theirs = SentenceTransformer(str(Path(package.__file__).parent / "model"), device="cpu").encode(texts)
     cosines = functional.cosine_similarity(load_teacher(MINILM)(texts), torch.from_numpy(theirs))
     assert cosines.min() > 0.9999
+    assert functional.cosine_similarity(load_teacher(MINILM, "bf16")(texts), torch.from_numpy(theirs)).min() > 0.999

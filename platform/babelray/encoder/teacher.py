@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from babelray.errors import DataError
 
@@ -21,16 +21,22 @@ BATCH_TOKENS = 8192
 
 
 @cache
-def load_teacher(name: str) -> Teacher:
+def load_teacher(name: str, precision: Literal["fp32", "bf16"] = "fp32") -> Teacher:
     """One of the teachers that `babelray[teacher]` installs, or any encoder; it stays in memory for the next task.
 
     An encoder's vectors are means over all subwords, as those of sentence-transformers.
     """
     if name == UNIVERSAL:
         return _universal()
+    import torch
+
     from babelray.encoder.text_encoder import TextEncoder
 
-    encoder = TextEncoder.from_pretrained(_installed_minilm() if name == MINILM else name, batch_tokens=BATCH_TOKENS)
+    encoder = TextEncoder.from_pretrained(
+        _installed_minilm() if name == MINILM else name,
+        batch_tokens=BATCH_TOKENS,
+        dtype=torch.bfloat16 if precision == "bf16" else torch.float32,
+    )
     return partial(encoder.encode, pooling="all")
 
 

