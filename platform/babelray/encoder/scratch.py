@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from babelray.config import Config
 
 if TYPE_CHECKING:
+    import torch
     from tokenizers import Tokenizer
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
@@ -113,10 +114,12 @@ def _fast_tokenizer(model: bytes, byte_fallback: bool) -> Tokenizer:
     return tokenizer
 
 
-def random_encoder(
-    config: ArchitectureConfig, vocabulary: int, seed: int, layers: int | None = None
-) -> PreTrainedModel:
-    """A RoBERTa-family encoder with random weights; `layers` replaces the number of layers, and may be 0."""
+def random_encoder(config: ArchitectureConfig, vocabulary: int, seed: int) -> PreTrainedModel:
+    """A RoBERTa-family encoder with random weights."""
+    return _random_encoder(config, vocabulary, seed, config.layers)
+
+
+def _random_encoder(config: ArchitectureConfig, vocabulary: int, seed: int, layers: int) -> PreTrainedModel:
     import torch
     from transformers import (
         RobertaPreLayerNormConfig,
@@ -133,7 +136,7 @@ def random_encoder(
     shape = config_class(
         vocab_size=vocabulary,
         hidden_size=config.width,
-        num_hidden_layers=config.layers if layers is None else layers,
+        num_hidden_layers=layers,
         num_attention_heads=config.heads,
         intermediate_size=config.feed_forward or 4 * config.width,
         max_position_embeddings=config.max_tokens + 2,
@@ -148,15 +151,49 @@ def random_encoder(
     return model_class(shape)
 
 
-def add_layers(static: PreTrainedModel, config: ArchitectureConfig, seed: int) -> PreTrainedModel:
-    """The encoder with the layers that it was trained without. They change nothing yet: what they add is zero."""
+def static_encoder(config: ArchitectureConfig, vocabulary: int, seed: int) -> PreTrainedModel:
+    """An encoder without layers: a text is the mean of its subwords' normalised embeddings.
+
+    The gains of LayerNorm weigh subwords against each other, and so have to learn as fast as the embeddings. These
+    start large, so that one learning rate, of 0.05, suits both.
+    """
     import torch
 
-    model = random_encoder(config, static.config.vocab_size, seed)
-    model.load_state_dict(static.state_dict(), strict=False)
+    model = _random_encoder(config, vocabulary, seed, layers=0)
+    words, *others = _embeddings(model)
     with torch.no_grad():
+        words.weight *= STATIC_SCALE / model.config.initializer_range
+        for other in others:  # the place of a subword has no influence at first
+            other.weight.zero_()
+    return model
+
+
+STATIC_SCALE = 0.5
+"""Standard deviation of the initial embeddings of an encoder without layers."""
+
+
+def add_layers(static: PreTrainedModel, config: ArchitectureConfig, seed: int) -> PreTrainedModel:
+    """The encoder with the layers that it was trained without. They change nothing yet: what they add is zero.
+
+    The embeddings are scaled to the size that they have in an encoder with layers; LayerNorm makes that no difference.
+    """
+    import torch
+
+    model = _random_encoder(config, static.config.vocab_size, seed, config.layers)
+    model.load_state_dict(static.state_dict(), strict=False)
+    embeddings = _embeddings(model)
+    scale = model.config.initializer_range / embeddings[0].weight.std()
+    with torch.no_grad():
+        for table in embeddings:
+            table.weight *= scale
         for layer in model.base_model.encoder.layer:
             for block in (layer.attention.output.dense, layer.output.dense):
                 block.weight.zero_()
                 block.bias.zero_()
     return model
+
+
+def _embeddings(model: PreTrainedModel) -> list[torch.nn.Embedding]:
+    """Those of subwords, of positions and of the single token type, whose sum is normalised."""
+    tables = model.base_model.embeddings
+    return [tables.word_embeddings, tables.position_embeddings, tables.token_type_embeddings]

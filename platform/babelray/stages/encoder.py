@@ -136,7 +136,7 @@ def _copy(path: str, out: Location) -> dict[str, Any]:
 
 def initialise(settings: Settings, corpus: Location, start: Location) -> None:
     """Write a tokenizer trained on the corpus, and an encoder of random weights for it."""
-    from babelray.encoder.scratch import random_encoder, train_tokenizer
+    from babelray.encoder.scratch import random_encoder, static_encoder, train_tokenizer
 
     scratch = settings.encoder.scratch
     assert scratch is not None
@@ -146,7 +146,8 @@ def initialise(settings: Settings, corpus: Location, start: Location) -> None:
     pairs = {code: _training_pairs(settings.hub, corpus, code, held_out) for code in settings.languages}
     texts = _sample(settings.languages, scratch, corpus, pairs)
     tokenizer = train_tokenizer(texts, scratch.vocabulary, scratch.max_tokens, scratch.byte_fallback)
-    _save(tokenizer, random_encoder(scratch, len(tokenizer), settings.seed, 0 if scratch.static else None), start)
+    build = static_encoder if scratch.static else random_encoder
+    _save(tokenizer, build(scratch, len(tokenizer), settings.seed), start)
 
 
 def _grow(settings: Settings, static: Location, grown: Location) -> None:
