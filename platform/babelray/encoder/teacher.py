@@ -30,13 +30,12 @@ def load_teacher(name: str, precision: Literal["fp32", "bf16"] = "fp32") -> Teac
         return _universal()
     import torch
 
+    from babelray.encoder.load import load_encoder, load_tokenizer
     from babelray.encoder.text_encoder import TextEncoder
 
-    encoder = TextEncoder.from_pretrained(
-        _installed_minilm() if name == MINILM else name,
-        batch_tokens=BATCH_TOKENS,
-        dtype=torch.bfloat16 if precision == "bf16" else torch.float32,
-    )
+    path = _installed_minilm() if name == MINILM else name
+    model = load_encoder(path, dtype=torch.bfloat16 if precision == "bf16" else torch.float32)
+    encoder = TextEncoder.from_model(model, load_tokenizer(path, masks=False), batch_tokens=BATCH_TOKENS)
     return partial(encoder.encode, pooling="all")
 
 

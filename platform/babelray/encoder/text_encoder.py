@@ -58,16 +58,10 @@ class TextEncoder:
 
     @classmethod
     def from_pretrained(
-        cls,
-        path: AnyPath,
-        layer: int = -1,
-        batch_tokens: int = 8192,
-        device: str = "cpu",
-        dtype: torch.dtype = torch.float32,
+        cls, path: AnyPath, layer: int = -1, batch_tokens: int = 8192, device: str = "cpu"
     ) -> TextEncoder:
         """The encoder in a folder, or of a name."""
-        model = load_encoder(path, device, dtype)
-        return cls.from_model(model, load_tokenizer(path, masks=False), layer, batch_tokens)
+        return cls.from_model(load_encoder(path, device), load_tokenizer(path, masks=False), layer, batch_tokens)
 
     def for_language(self, language: str, paired_with: str) -> TextEncoder:
         """The encoder for texts of a language that are compared with texts of another: itself, unless languages are

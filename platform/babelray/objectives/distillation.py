@@ -86,7 +86,9 @@ class DistillationConfig(ObjectiveConfig):
         collect: dict[str, Preparation] = {}
         for code in languages:
             collect[f"{self.prepared}: {self.texts_of(code)}"] = partial(_collect_texts, self, code)
-        shards = {f"{self.prepared}: shard {shard}": partial(_encode_texts, self, shard) for shard in range(SHARDS)}
+        shards: dict[str, Preparation] = {
+            f"{self.prepared}: shard {shard}": partial(_encode_texts, self, shard) for shard in range(SHARDS)
+        }
         return [collect, shards]
 
     @property
