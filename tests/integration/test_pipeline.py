@@ -34,7 +34,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory, babelray: Command) -> tup
     folder = tmp_path_factory.mktemp("run")
     recipe = small_recipe(
         folder,
-        encoder={"scratch": SCRATCH | {"training": {"steps": 3, "log_every": 1, "objectives": [MLM]}}},
+        encoder={
+            "scratch": SCRATCH
+            | {
+                "static": {"steps": 2, "learning_rate": 0.05, "objectives": [{"kind": "contrastive", "batch_size": 4}]},
+                "training": {"steps": 3, "log_every": 1, "objectives": [MLM]},
+            }
+        },
         pretrain={
             "steps": 4,
             "log_every": 1,
