@@ -85,7 +85,45 @@ def test_what_was_written_can_be_measured_again(folder: Path, align: Command) ->
     more = CliRunner().invoke(cli.app, ["bli", *files, "--test", str(folder / "test.txt"), "--inverted-softmax", "30"])
     assert "inverted softmax" in more.output and "inverted softmax" not in result.output
     raw = ["--source", str(folder / "a.vec"), "--target", str(folder / "b.vec")]
-    assert "100.0" not in CliRunner().invoke(cli.app, ["bli", *raw, "--test", str(folder / "test.txt")]).output
+    unmapped = CliRunner().invoke(cli.app, ["bli", *raw, "--test", str(folder / "test.txt")]).output
+    assert "100.0" not in unmapped.partition("words tested")[2]
+
+
+def test_what_a_dictionary_covers_is_printed(folder: Path, align: Command) -> None:
+    rows = (folder / "train.txt").read_text().splitlines()
+    (folder / "half.txt").write_text("".join(f"{row}\n{row.replace(' ', ' x')}\n" for row in rows))
+    result = align("--dictionary", "half.txt", "--test", "test.txt")
+    assert "dictionary: 60 of 120 entries usable (50.0%)" in result.output
+    assert "test: 120 of 121 entries usable (99.2%)" in result.output and "warning" not in result.output
+
+
+def test_an_exchanged_dictionary_is_refused(folder: Path, align: Command) -> None:
+    for name in ("train", "test"):
+        rows = [line.split() for line in (folder / f"{name}.txt").read_text().splitlines()]
+        exchanged = [*((b, a) for a, b in rows), ("same10", "same10")]  # a few words are in both vocabularies
+        (folder / f"exchanged-{name}.txt").write_text("".join(f"{a}\t{b}\n" for a, b in exchanged))
+    assert "with the columns exchanged: 100.0% instead of 1.6%" in problem(align("--dictionary", "exchanged-train.txt"))
+    refused = problem(align("--dictionary", "train.txt", "--test", "exchanged-test.txt"))
+    assert "columns exchanged" in refused and "exchanged-test.txt" in refused
+    files = [f"--{side}={folder / name}.vec" for side, name in (("source", "a"), ("target", "b"))]
+    assert "exchanged" in problem(CliRunner().invoke(cli.app, ["bli", *files, f"--test={folder}/exchanged-test.txt"]))
+    assert not (folder / "out").exists()
+
+
+def test_words_are_lower_cased_as_in_recipes(folder: Path, align: Command) -> None:
+    (folder / "upper.txt").write_text((folder / "train.txt").read_text().upper())
+    assert "lower-cased: 100.0% instead of 0.0%" in problem(align("--dictionary", "upper.txt", "--no-lowercase"))
+    assert "dictionary: 60 of 60 entries usable" in align("--dictionary", "upper.txt").output
+
+
+def test_words_that_are_trained_and_tested_are_counted(align: Command) -> None:
+    output = align("--dictionary", "train.txt", "--test", "train.txt").output
+    assert "warning: test: 60 of its 60 source words are in the training dictionary too" in output
+
+
+def test_no_word_is_spelt_alike(folder: Path, align: Command) -> None:
+    (folder / "c.vec").write_text("".join(f"c{i} {'1 ' * 11}{i}\n" for i in range(20)))
+    assert "no word is spelt alike" in problem(align("--dictionary", "identical", source="c.vec"))
 
 
 def test_other_formats_come_back_as_they_came(folder: Path, align: Command) -> None:
@@ -121,7 +159,7 @@ def test_bad_input_is_explained_and_leaves_nothing(folder: Path, align: Command)
     (folder / "nan.vec").write_text(f"a1 {'nan ' * 12}\n")
     (folder / "text.vec").write_text("this is not a file of vectors\n")
     use = ("--dictionary", "train.txt")
-    assert "no translation pair has both words" in problem(align("--dictionary", "none.txt"))
+    assert "no entry is usable" in problem(align("--dictionary", "none.txt"))
     assert "holds no pairs of words" in problem(align("--dictionary", "broken.txt"))
     assert "no dictionary at" in problem(align("--dictionary", "missing.txt"))
     assert "no vectors at" in problem(align(*use, source="missing.vec"))

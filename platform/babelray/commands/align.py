@@ -11,6 +11,7 @@ from babelray.commands.run import run_recipe
 from babelray.errors import BabelrayError
 from babelray.mapping.method import MAPPING_METHODS
 
+Lowercase = Annotated[bool, typer.Option(help="Whether words of dictionaries are lower-cased, as in recipes.")]
 Limit = Annotated[int, typer.Option(min=2, help="The number of most frequent words to read from each file.")]
 
 
@@ -43,6 +44,7 @@ def align(
     test: Annotated[str | None, typer.Option(metavar="FILE", help="A dictionary to score the result with.")] = None,
     limit: Limit = 200_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 1,
+    lowercase: Lowercase = True,
 ) -> None:
     """Without a recipe: map one file of vectors to another.
 
@@ -60,7 +62,7 @@ def align(
     if source is None or target is None or out is None:
         raise BabelrayError("two files need --source, --target and --out", "See babelray align --help.")
     config = configure_method(method, positional_settings(recipe, overrides), dictionary, self_learning)
-    align_files(source, target, out, config, console, dictionary, test, limit, seed)
+    align_files(source, target, out, config, console, dictionary, test, limit, seed, lowercase)
 
 
 def bli(
@@ -72,8 +74,9 @@ def bli(
         float,
         typer.Option(metavar="BETA", min=0.0, help="Also score by inverted softmax with this inverse temperature."),
     ] = 0.0,
+    lowercase: Lowercase = True,
 ) -> None:
     """Score word translation between two files of vectors in one space: P@1, P@5, P@10, MRR, by NN and CSLS."""
     from babelray.commands.align_files import bli_of_files
 
-    bli_of_files(source, target, test, console, limit, inverted_softmax)
+    bli_of_files(source, target, test, console, limit, inverted_softmax, lowercase)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from babelray.errors import DataError, RecipeError
+from babelray.lexicon.coverage import measure_coverage
 from babelray.lexicon.read import Problems, read_columns
 from babelray.storage import AnyPath, Location
 from babelray.vectors.word_vectors import WordVectors
@@ -13,6 +14,7 @@ from babelray.vectors.word_vectors import WordVectors
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from babelray.mapping.collapse import Health
     from babelray.mapping.method import MappingMethod
 
 IDENTICAL = "identical"
@@ -46,40 +48,34 @@ def align_files(
     test: AnyPath | None = None,
     limit: int = 200_000,
     seed: int = 1,
+    lowercase: bool = True,
 ) -> None:
     """Map two vocabularies; write both and their mappings; print how well they translate a test dictionary."""
-    from babelray.mapping.collapse import ADVICE, detect_collapse
-    from babelray.mapping.dictionary import positions
-    from babelray.mapping.method import fit_mappings
+    from babelray.mapping.vocabularies import map_vocabularies
 
     folder = Location.parse(out)
     if (folder / "scores.json").exists():
         raise DataError(f"{out} holds the result of an earlier run", "Name another folder, or delete it.")
     left, right = read_any(source, limit), read_any(target, limit)
-    pairs = _dictionary(dictionary, left, right, console)
-    test_pairs = _pairs(test, console) if test else []
+    pairs = _dictionary(dictionary, left, right, lowercase, console)
+    test_pairs = read_usable_pairs(test, "test", left, right, lowercase, console) if test else []
+    if pairs and dictionary != IDENTICAL:
+        _warn_of_training_words(pairs, test_pairs, console)
     with console.status("mapping") as status:
-        notify = lambda text: status.update(f"mapping: {text}")  # noqa: E731
-        positions_P = None if pairs is None else positions(left, right, pairs)
-        mappings = fit_mappings(left.matrix, right.matrix, positions_P, method, seed, notify)
-        mapped = tuple(s.with_matrix(m.transform(s.matrix)) for s, m in zip((left, right), mappings, strict=True))
-        scores: dict[str, Any] = {
-            "method": method.method,
-            "pairs": None if positions_P is None else len(positions_P[0]),
-        }
-        if pairs is None:
-            status.update("comparing with a random mapping")
-            health = detect_collapse(mapped[0].matrix, mapped[1].matrix, seed=seed)
-            scores |= {"collapsed": health.collapsed, "health": str(health)}
-            console.print(("[red]collapsed:[/] " if health.collapsed else "") + str(health), highlight=False)
-            if health.collapsed:
-                console.print(ADVICE, highlight=False)
+        mapped = map_vocabularies(left, right, pairs, method, seed, lambda text: status.update(f"mapping: {text}"))
+        scores: dict[str, Any] = {"method": method.method, "pairs": mapped.pairs}
+        if mapped.health:
+            scores |= {"collapsed": mapped.health.collapsed, "health": str(mapped.health)}
+            _print_health(mapped.health, console)
         status.update("writing")
-        for name, path, side, mapping in zip(("source", "target"), (source, target), mapped, mappings, strict=True):
+        sides = zip(
+            ("source", "target"), (source, target), (mapped.source, mapped.target), mapped.mappings, strict=True
+        )
+        for name, path, side, mapping in sides:
             mapping.save(folder / "mapping" / name)
             _write(side, path, folder, name)
     if test_pairs:
-        scores["bli"] = print_bli(mapped[0], mapped[1], test_pairs, console)
+        scores["bli"] = print_bli(mapped.source, mapped.target, test_pairs, console)
     (folder / "scores.json").write_json(scores)
     console.print(f"written: {folder}", highlight=False, soft_wrap=True)
 
@@ -91,10 +87,12 @@ def bli_of_files(
     console: Console,
     limit: int = 200_000,
     inverted_softmax: float = 0.0,
+    lowercase: bool = True,
 ) -> None:
     """Print how well two vocabularies in one space translate a test dictionary."""
     left, right = read_any(source, limit), read_any(target, limit)
-    print_bli(left, right, _pairs(test, console), console, inverted_softmax)
+    pairs = read_usable_pairs(test, "test", left, right, lowercase, console)
+    print_bli(left, right, pairs, console, inverted_softmax)
 
 
 def read_any(path: AnyPath, limit: int) -> WordVectors:
@@ -140,21 +138,62 @@ def print_bli(
 
 
 def _dictionary(
-    path: AnyPath | None, source: WordVectors, target: WordVectors, console: Console
+    path: AnyPath | None, source: WordVectors, target: WordVectors, lowercase: bool, console: Console
 ) -> list[tuple[str, str]] | None:
     if path is None:
         return None
-    if path == IDENTICAL:
-        return [(word, word) for word in source.words if word in target.position]
-    return _pairs(path, console)
+    if path != IDENTICAL:
+        return read_usable_pairs(path, "dictionary", source, target, lowercase, console)
+    pairs = [(word, word) for word in source.words if word in target.position]
+    if not pairs:
+        raise DataError("no word is spelt alike in both files", "Give a dictionary, or none.")
+    console.print(f"dictionary: {len(pairs):,} words are spelt alike", highlight=False)
+    return pairs
+
+
+def read_usable_pairs(
+    path: AnyPath, role: str, source: WordVectors, target: WordVectors, lowercase: bool, console: Console
+) -> list[tuple[str, str]]:
+    """The entries of a dictionary of two vocabularies; prints how many are usable, and what would make more of them."""
+    written = _pairs(path, console)
+    coverage = measure_coverage(written, source.position, target.position, lowercase)
+    coverage.check(str(path))
+    console.print(f"{role}: {coverage}", highlight=False, soft_wrap=True)
+    for warning in coverage.warnings:
+        print_warning(f"{role}: {warning}", console)
+    return coverage.reading.words(written)
+
+
+def print_warning(text: str, console: Console) -> None:
+    """Print what makes a result doubtful."""
+    from rich.markup import escape
+
+    console.print(f"[yellow]warning:[/] {escape(text)}", highlight=False, soft_wrap=True)
+
+
+def _warn_of_training_words(
+    pairs: Sequence[tuple[str, str]], test_pairs: Sequence[tuple[str, str]], console: Console
+) -> None:
+    """A word that the mapping was fitted on is easier to translate than others."""
+    training, tested = {word for word, _ in pairs}, {word for word, _ in test_pairs}
+    if seen := len(tested & training):
+        print_warning(f"test: {seen:,} of its {len(tested):,} source words are in the training dictionary too", console)
+
+
+def _print_health(health: Health, console: Console) -> None:
+    from babelray.mapping.collapse import ADVICE
+
+    console.print(("[red]collapsed:[/] " if health.collapsed else "") + str(health), highlight=False)
+    if health.collapsed:
+        console.print(ADVICE, highlight=False)
 
 
 def _pairs(path: AnyPath, console: Console) -> list[tuple[str, str]]:
-    """The pairs of a file, `word<TAB>translation` or with a space between."""
+    """The pairs of a file, `word<TAB>translation` or with a space between, as written."""
     location, problems = Location.parse(path), Problems()
     if not location.is_file():
         raise DataError(f"there is no dictionary at {path}", "Name a text file with two words per line.")
-    pairs = list(dict.fromkeys((first, second) for _, first, second in read_columns(location, problems)))
+    pairs = [(first, second) for _, first, second in read_columns(location, problems)]
     if not pairs:
         first = f" ({problems.first[0]})" if problems.first else ""
         raise DataError(
