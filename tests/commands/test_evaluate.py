@@ -87,16 +87,84 @@ def test_two_results_side_by_side(tiny_encoder: str, tmp_path: Path) -> None:
     written(tmp_path / "other", de__en_de=many[::-1], de__en_en=many)
     for name in ("data", "other"):
         evaluate(tiny_encoder, "tatoeba", str(tmp_path / name), tmp_path / f"{name}-out")
+    folders = [str(tmp_path / f"{name}-out") for name in ("data", "other")]
+    with pytest.raises(DataError, match=r"data: de-en\.de not the same in data-out and other-out"):
+        compare_results(*folders, Console())
     console = Console(record=True, width=120)
-    compare_results(str(tmp_path / "data-out"), str(tmp_path / "other-out"), console)
+    compare_results(*folders, console, allow_differences=True)
     shown = console.export_text()
-    assert "-100.0" in shown and "< 0.001" in shown and "different data" in shown
+    assert "-100.0" in shown and "warning: they differ in data: de-en.de" in shown
+    assert "< 0.001" not in shown and "permutation" not in shown, "other examples cannot be paired"
+
+
+def test_a_difference_of_encoders_is_tested(tmp_path: Path) -> None:
+    names = [stored(tmp_path / name, right=right, model=name) for name, right in (("before", 2), ("after", 18))]
+    console = Console(record=True, width=120)
+    compare_results(*names, console)
+    shown = console.export_text()
+    assert "before" in shown and "after" in shown and "+80.0" in shown and "< 0.001" in shown
+    assert "warning" not in shown and str(tmp_path) not in shown
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"settings": {"scoring": "csls", "data": "/d"}}, "scoring: cosine (a), csls (b)"),
+        ({"settings": {"scoring": "cosine", "data": "/d", "layer": 3}}, "layer: default (a), 3 (b)"),
+        ({"sources": {"/d/x.tsv": "2"}}, "data: x.tsv not the same in a and b"),
+        ({"sources": {"/d/x.tsv": "1", "/d/y.tsv": "2"}}, "data: y.tsv only in b"),
+        ({"scores": {"de": {"accuracy": 0.5}, "fr": {"accuracy": 0.5}}}, "languages: fr in b, not in all"),
+    ],
+)
+def test_every_difference_is_refused_and_named(tmp_path: Path, changes: dict, line: str) -> None:
+    paths = [stored(tmp_path / "a", right=2), stored(tmp_path / "b", right=18, **changes)]
+    with pytest.raises(DataError) as caught:
+        compare_results(*paths, Console())
+    assert line in caught.value.problem and "--allow-differences" in caught.value.remedy
+    with pytest.raises(DataError):
+        rank_results([*paths, stored(tmp_path / "c", right=3)], Console())
+    console = Console(record=True, width=120)
+    compare_results(*paths, console, allow_differences=True)
+    assert f"warning: they differ in {line}" in console.export_text()
+
+
+def test_the_same_files_elsewhere_are_no_difference(tmp_path: Path) -> None:
+    paths = [
+        stored(
+            tmp_path / folder,
+            right=right,
+            sources={f"{data}/x.tsv": "1"},
+            settings={"data": data, "batch_tokens": size},
+        )
+        for folder, data, right, size in (("a", "/one", 2, 64), ("b", "/two", 18, 128))
+    ]
+    console = Console(record=True, width=120)
+    compare_results(*paths, console)
+    assert "warning" not in console.export_text()
+
+
+def stored(folder: Path, right: int, model: str = "x", **changes: object) -> str:
+    """A result of classification with 20 examples."""
+    folder.mkdir()
+    hits = {"example_scores": [1] * right + [0] * (20 - right)}
+    about = {
+        "benchmark": "classification",
+        "scores": {"de": {"accuracy": right / 20}},
+        "sources": {"/d/x.tsv": "1"},
+        "settings": {"scoring": "cosine", "data": "/d"},
+        "model": {"path": model, "fingerprint": model},
+    } | changes
+    (folder / "predictions.json").write_text(json.dumps(dict.fromkeys(about["scores"], hits)))
+    (folder / "result.json").write_text(json.dumps(about))
+    return str(folder)
 
 
 def test_what_cannot_be_compared(tiny_encoder: str, tmp_path: Path) -> None:
     console = Console()
     with pytest.raises(DataError, match="is not a result"):
-        compare_results(str(tmp_path), str(tmp_path), console)
+        compare_results(str(tmp_path), str(tmp_path / "none"), console)
+    with pytest.raises(DataError, match="named twice"):
+        compare_results(str(tmp_path), f"{tmp_path}/", console)
     for name, benchmark in (("a", "tatoeba"), ("b", "geometry")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "result.json").write_text(json.dumps({"benchmark": benchmark, "scores": {}, "sources": {}}))
@@ -134,12 +202,33 @@ def test_the_command(babelray, tiny_encoder: str, tmp_path: Path) -> None:
     process = babelray("evaluate", "layer=1", *arguments)
     assert process.returncode == 0 and "from hub" in process.stdout, process.stderr
     assert json.loads((tmp_path / "out/result.json").read_text())["settings"]["layer"] == 1
+    process = babelray("evaluate", "scoring=csls", "layer=1", *arguments)
+    assert process.returncode == 2 and "scoring: cosine (there), csls (this command)" in process.stderr
     process = babelray("compare", str(tmp_path / "out"), str(tmp_path / "out"))
-    assert process.returncode == 0 and "mean" in process.stdout
+    assert process.returncode == 2 and "named twice" in process.stderr
     process = babelray("evaluate", "scoring=cosin", *arguments)
     assert process.returncode == 2 and "scoring" in process.stderr
     process = babelray("evaluate", "--benchmark", "tatoeba")
     assert process.returncode == 2 and "--model" in process.stderr
+
+
+def test_a_result_is_kept_and_not_overwritten(tiny_encoder: str, tmp_path: Path) -> None:
+    data, out = written(tmp_path / "data", de__en_de=DE, de__en_en=EN), tmp_path / "out"
+    first, _, shown = evaluate(tiny_encoder, "tatoeba", data, out, "layer=1")
+    assert "kept:" not in shown
+    (out / "predictions.json").write_text("{}")  # shows whether it is computed again
+    again, predictions, shown = evaluate(tiny_encoder, "tatoeba", data, out, "layer=1")
+    assert again == first and not predictions and "kept: the same encoder, data and settings" in shown
+    assert "95 % interval" in shown and "16.7" in shown, "the level of chance of six sentences"
+    with pytest.raises(DataError, match=r"another result \(layer: 1 \(there\), 2 \(this command\)\)") as caught:
+        evaluate(tiny_encoder, "tatoeba", data, out, "layer=2")
+    assert "--force evaluate" in caught.value.remedy
+    with pytest.raises(DataError, match="benchmark: tatoeba"):
+        evaluate(tiny_encoder, "geometry", data, out)
+    config = configure(BENCHMARKS["tatoeba"], {"benchmark": "tatoeba", "data": data}, ["layer=2"])
+    evaluate_model(tiny_encoder, config, out, Console(quiet=True), force=True)
+    assert json.loads((out / "result.json").read_text())["settings"]["layer"] == 2
+    assert json.loads((out / "predictions.json").read_text())
 
 
 def test_three_results_are_ranked(tmp_path: Path) -> None:
@@ -152,8 +241,8 @@ def test_three_results_are_ranked(tmp_path: Path) -> None:
         (tmp_path / name / "result.json").write_text(json.dumps(about))
     console = Console(record=True, width=160)
     rank_results([str(tmp_path / name) for name in "abc"], console)
-    lines = [line for line in console.export_text().splitlines() if str(tmp_path) in line]
-    assert [line.split()[0][-1] for line in lines] == ["b", "c", "a"]
+    lines = [line for line in console.export_text().splitlines() if line.split()[:1] in (["a"], ["b"], ["c"])]
+    assert [line.split()[0] for line in lines] == ["b", "c", "a"]
     assert ["●" in line for line in lines] == [True, True, False] and "< 0.001" in lines[2]
 
 

@@ -162,6 +162,9 @@ def test_transfer(tiny_encoder: str, data: dict[str, Any]) -> None:
         assert scores["accuracy"] == pytest.approx(sum(shares) / 2) == pytest.approx(sum(kept["example_scores"]) / 4)
         assert scores["accuracy_spread"] == pytest.approx(abs(shares[0] - shares[1]) / 2**0.5)
         assert {*benchmark.columns} <= {*scores}
+        assert result.chance[code] == max(map(gold.count, gold)) / 4
+        low, high = result.confidence("accuracy")[code]
+        assert low < scores["accuracy"] < high or scores["accuracy"] == 1 == high
     assert result.scores["de"]["unseen"] == 1, "training has no plants"
     assert result.predictions["de"]["example_scores"][3] == 0
     json.dumps(result.predictions)

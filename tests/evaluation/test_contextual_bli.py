@@ -110,9 +110,9 @@ def test_ranks_are_those_of_the_definition(csls: int, monkeypatch: pytest.Monkey
             ranks[i] = locations.index(right[i]) + 1 if right[i] in locations else 0
             word_ranks[i] = words.index(own) + 1 if own in words else 0
             answers[i] = words[0]
-        assert found == Induced(
-            ranks, word_ranks, [text.split()[i] for text, i in left], answers, len(asked) - len(read)
-        )
+        chance = sum(right[i] == right[j] for i in read for j in read) / len(read) / len(asked)
+        words = [text.split()[i] for text, i in left]
+        assert found == Induced(ranks, word_ranks, words, answers, len(asked) - len(read), pytest.approx(chance))
         assert found.unread and 1 in ranks + word_ranks
         asked_texts = [text for texts in encoder.asked for text in texts]
         assert max(map(len, encoder.asked)) <= 5

@@ -132,10 +132,11 @@ def test_names_are_counted_not_concepts() -> None:
     found = entity_linking(Known(vectors), {"de": [mention("asked", "C2")]}, names)["de"]
     assert found.metrics() == {"p1": 0, "p5": 0, "mrr": pytest.approx(1 / 6), "coverage": 1, "mentions": 1}
     assert found.predictions() == {"example_scores": [0], "ranks": [6], "answers": ["C1||wrong 0"]}
+    assert found.chance == 1 / len(names)
 
 
 def test_measures_by_hand() -> None:
-    found = Links([1, 0, 5, 10], ["C1||a"] * 4, 0.75)
+    found = Links([1, 0, 5, 10], ["C1||a"] * 4, 0.75, 0.1)
     assert found.metrics() == {"p1": 0.25, "p5": 0.5, "mrr": pytest.approx(1.3 / 4), "coverage": 0.75, "mentions": 4}
     assert found.predictions()["example_scores"] == [1, 0, 0, 0]
 

@@ -15,6 +15,8 @@ from babelray.evaluation.tagging import (
     UNREAD,
     TaggedSentence,
     Tagging,
+    _mean_f1,
+    _sentence_counts,
     are_spans,
     encode_words,
     first_subwords,
@@ -172,6 +174,20 @@ def test_scores_of_words() -> None:
     assert are_spans(["O", "B-X"]) and not are_spans(["O", "NOUN"])
 
 
+def test_the_interval_of_f1_is_that_of_words_or_spans() -> None:
+    gold, predicted = [["N", "V", "N"], ["V"]] * 50, [["N", "V", "V"], ["V"]] * 50
+    counts = _sentence_counts(gold, predicted, named=False)
+    assert counts[:2] == [(4, 6), (2, 2)]
+    sums = np.sum(counts, 0)
+    assert _mean_f1(sums[None])[0] == word_scores(gold, predicted)["f1"]
+    named, guessed = [["B-X", "I-X", "O"], ["O"]], [["B-X", "O", "B-Y"], ["O"]]
+    sums = np.sum(_sentence_counts(named, guessed, named=True), 0)
+    assert _mean_f1(sums[None])[0] == span_scores(named, guessed)["f1"]
+    named = named[:1] * 2
+    sums = np.sum(_sentence_counts(named, [["B-X", "I-X", "O"], guessed[0]], named=True), 0)
+    assert _mean_f1(sums[None])[0] == span_scores(named, [["B-X", "I-X", "O"], guessed[0]])["f1"] == 2 / 5
+
+
 def test_transfer(tiny_encoder: str, tmp_path: Path) -> None:
     """Which words are animals can be learned by heart; what is cut off is wrong, and counted."""
     words = {"The": "O", "A": "O", "cat": "B-PET", "dog": "B-PET", "bed": "O", "garden": "O", "sleeps": "O"}
@@ -188,6 +204,8 @@ def test_transfer(tiny_encoder: str, tmp_path: Path) -> None:
         fine_tuning={"learning_rate": 5e-3, "batch_size": 8, "epochs": 30},
     )
     result = benchmark.score(System(tiny_encoder))
+    low, high = result.confidence("f1")["en"]
+    assert low <= result.scores["en"]["f1"] <= high and result.chance["en"] == 0
     assert result.scores["en"]["f1"] > 0.95 and result.scores["en"]["unread"] == 0
     kept: Any = result.predictions["de"]
     unread = kept["answers"]["1"][0].split(" ").count(UNREAD)

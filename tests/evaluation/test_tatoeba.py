@@ -90,6 +90,13 @@ def test_the_same_sentence_twice(encoder: TextEncoder) -> None:
         assert getattr(strict, direction).margins_N[1] == 0 < getattr(either, direction).margins_N[1]
 
 
+def test_the_level_of_chance(encoder: TextEncoder) -> None:
+    same = [ENGLISH[0], ENGLISH[1], ENGLISH[1]]
+    assert sentence_retrieval(encoder, [("de", ENGLISH[:4], ENGLISH[:4])])["de"].chance == 1 / 4
+    one, other = sentence_retrieval(encoder, [("de", same, ENGLISH[:3])])["de"].chance, (1 / 3 + 5 / 9) / 2
+    assert one == pytest.approx(other), "two of three sentences are right for each of two"
+
+
 def test_predictions_can_be_saved(encoder: TextEncoder) -> None:
     found = sentence_retrieval(encoder, [("de", ENGLISH[::-1], ENGLISH)])["de"].answers
     assert json.loads(json.dumps(found.predictions())) == {

@@ -21,6 +21,7 @@ from babelray.evaluation.word_alignment import (
     align_subwords,
     alignment_scores,
     argmax,
+    f1_interval,
     itermax,
     match,
     read_naacl,
@@ -324,6 +325,16 @@ def test_aer_is_0_between_sure_and_possible(sure: set[Link], some: set[Link], mo
     scores = alignment_scores([[*found, *found]], [pair_of(sure, found | more)])
     assert scores["aer"] == (0 if found else 1)
     assert scores["precision"] == bool(found) and scores["recall"] == bool(sure)
+
+
+def test_the_interval_of_f1_holds_as_often_as_it_says() -> None:
+    generator, held = np.random.default_rng(0), 0
+    sure = {(0, 0), (1, 1), (2, 2)}
+    for _ in range(100):
+        found = [{link for link in sure if generator.random() < 0.6} for _ in range(60)]
+        low, high = f1_interval(found, [pair_of(sure, sure)] * 60)
+        held += low <= 2 * 0.6 / 1.6 <= high  # precision 1, recall 0.6
+    assert 88 <= held <= 99
 
 
 def test_scores_of_nothing() -> None:

@@ -12,7 +12,7 @@ def test_a_perfect_space() -> None:
     target = WordVectors(["two", "one", "four", "three"], EYE[[1, 0, 3, 2]], [1] * 4)
     pairs = [("eins", "one"), ("zwei", "two"), ("drei", "three"), ("vier", "four")]
     perfect = {"p1": 1.0, "p5": 1.0, "p10": 1.0, "mrr": 1.0}
-    assert bli(SOURCE, target, pairs) == perfect | {"nn": perfect, "words": 4, "coverage": 1.0}
+    assert bli(SOURCE, target, pairs) == perfect | {"nn": perfect, "words": 4, "coverage": 1.0, "chance": 0.25}
 
 
 def test_ranks_alternatives_and_coverage() -> None:
@@ -21,6 +21,7 @@ def test_ranks_alternatives_and_coverage() -> None:
     scores = bli(SOURCE, target, pairs, csls=1)
     # "eins" finds "one" first and "two" second; "zwei" finds one of its two translations; two words cannot be asked.
     assert scores["words"] == 2 and scores["coverage"] == 0.5
+    assert scores["chance"] == (1 / 3 + 2 / 3) / 2
     assert scores["p1"] == 0.5 and scores["p5"] == 1.0 and scores["mrr"] == pytest.approx(0.75)
 
 

@@ -62,6 +62,8 @@ def test_a_summary_has_headline_benchmarks_by_language_and_the_means_of_others(j
         _, out = job(settings("toy"))
         summary = EvaluateStage().summary(Artifact(out, {}), settings("toy"))
         assert summary.tables[0].rows == [["toy", "toys found, %", "2", "50.0", "75.0", "1.000"]]
+        interval = "95 % interval of the mean 15.0–85.0 → 30.1–95.4; of one language ± 32.7"
+        assert summary.tables[0].notes == [f"toy; chance 25.0; {interval}"]
         toy.headline = True
         (out / "results").delete()
         _, out = job(settings("toy"))

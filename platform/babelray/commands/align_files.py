@@ -119,6 +119,8 @@ def print_bli(
     from rich.table import Table
 
     from babelray.metrics.bli import RANKS, bli
+    from babelray.metrics.format import format_chance
+    from babelray.metrics.intervals import format_interval, share_interval
 
     scores = bli(source, target, pairs, inverted_softmax=inverted_softmax)
     if not scores["words"]:
@@ -128,12 +130,14 @@ def print_bli(
         )
     table = Table(title=f"{scores['words']:,} words tested, {scores['coverage']:.1%} of the test dictionary")
     table.add_column("retrieval")
-    for name in [*(f"P@{n}" for n in RANKS), "MRR"]:
+    for name in [*(f"P@{n}" for n in RANKS), "MRR", "95 % interval of P@1"]:
         table.add_column(name, justify="right")
     rows = {"nearest neighbour": scores["nn"], "inverted softmax": scores.get("isf"), "CSLS": scores}
     for name, row in ((name, row) for name, row in rows.items() if row):
-        table.add_row(name, *(f"{100 * row[key]:.1f}" for key in [*(f"p{n}" for n in RANKS), "mrr"]))
+        interval = format_interval(share_interval(row["p1"], scores["words"]), "%")
+        table.add_row(name, *(f"{100 * row[key]:.1f}" for key in [*(f"p{n}" for n in RANKS), "mrr"]), interval)
     console.print(table)
+    console.print(f"P@1 of guessing: {format_chance(scores['chance'], '%')}", highlight=False)
     return scores
 
 

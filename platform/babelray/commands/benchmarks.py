@@ -32,7 +32,8 @@ def evaluate(
 
     `babelray evaluate --model babelray-mini --benchmark tatoeba --data DIR layer=7 scoring=csls`
 
-    Settings of the benchmark, such as `layer`, are given as in a recipe. `babelray compare` compares results.
+    Settings of the benchmark, such as `layer`, are given as in a recipe. `babelray compare` compares results. A result
+    is kept, unless `--force evaluate` is given.
     """
     if model is None and benchmark is None:
         if recipe is None:
@@ -46,23 +47,32 @@ def evaluate(
         raise BabelrayError("one benchmark needs --model and --benchmark", "See babelray evaluate --help.")
     component = find_component(BENCHMARKS, benchmark)
     values = {BENCHMARKS.tag: benchmark} | ({} if data is None else {"data": data})
-    evaluate_model(model, configure(component, values, positional_settings(recipe, overrides)), out, console)
+    evaluate_model(
+        model, configure(component, values, positional_settings(recipe, overrides)), out, console, bool(force)
+    )
 
 
 def compare(
     results: Annotated[
         list[str], typer.Argument(metavar="RESULT RESULT...", help="Folders of `evaluate --model`, of one benchmark.")
     ],
+    allow_differences: Annotated[
+        bool,
+        typer.Option(
+            "--allow-differences", help="Compare results of other settings, data or languages too; print what differs."
+        ),
+    ] = False,
 ) -> None:
     """Compare results of a benchmark, language by language, with a significance test.
 
-    More than two are ranked; those that are not significantly worse than the best are marked.
+    They may differ in the encoder alone. More than two are ranked; those that are not significantly worse than the best
+    are marked.
     """
     from babelray.commands.evaluate import compare_results, rank_results
 
     if len(results) < 2:
         raise BabelrayError("compare needs at least two results", "babelray compare BEFORE AFTER")
     if len(results) == 2:
-        compare_results(results[0], results[1], console)
+        compare_results(results[0], results[1], console, allow_differences)
     else:
-        rank_results(results, console)
+        rank_results(results, console, allow_differences)

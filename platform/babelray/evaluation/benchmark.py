@@ -15,6 +15,8 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from babelray.config import Config
 from babelray.errors import DataError
+from babelray.metrics.example_scores import example_scores_of
+from babelray.metrics.intervals import Interval, intervals_of
 from babelray.registry import Registry
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 PAPER_LAYER = 7
 """The layer that Hämmerl et al. (2022) and others before them read sentences from."""
 BATCH_TOKENS = 8192
+ROUNDING = 1e-4
+"""Stored scores of examples are rounded; their mean may differ from the metric by less than this."""
 
 METRIC_TITLES = {
     "to_hub": "to the hub",
@@ -70,10 +74,23 @@ class Result:
     figures: Mapping[str, Any] = field(default_factory=dict)
     """What a page draws besides, as JSON: `matrix` {source: {target: value}}, `layers` {language: {layer: value}},
     `points` [{language, concept, word, x, y}]."""
+    chance: Mapping[str, float] = field(default_factory=dict)
+    """By language, what a guess would score by the main metric, where that can be said."""
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    """By language, the 95 % confidence interval of the main metric, where it does not follow from `example_scores`."""
 
     def mean(self, metric: str) -> float:
         """Over languages."""
         return fmean(values[metric] for values in self.scores.values())
+
+    def confidence(self, metric: str) -> dict[str, Interval]:
+        """The 95 % confidence intervals of the main metric by language, and of the mean under the empty name.
+
+        They follow from the scores of the examples, where their mean is the metric, or are the benchmark's own.
+        """
+        examples = example_scores_of(self.predictions, list(self.scores))
+        is_mean = all(abs(fmean(own) - self.scores[code][metric]) < ROUNDING for code, own in examples.items())
+        return (intervals_of(examples) if is_mean else {}) | dict(self.intervals)
 
     @classmethod
     def merged(cls, parts: Sequence[Result]) -> Result:
@@ -81,12 +98,16 @@ class Result:
         scores: dict[str, Mapping[str, float]] = {}
         predictions: dict[str, Any] = {}
         figures: dict[str, dict[str, Any]] = {}
+        chance: dict[str, float] = {}
+        intervals: dict[str, Interval] = {}
         for part in parts:
             scores |= part.scores
             predictions |= part.predictions
+            chance |= part.chance
+            intervals |= part.intervals
             for kind, values in part.figures.items():
                 figures.setdefault(kind, {}).update(values)
-        return cls(scores, predictions, figures)
+        return cls(scores, predictions, figures, chance, intervals)
 
 
 class Benchmark(Config):

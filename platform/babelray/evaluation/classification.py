@@ -19,6 +19,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
@@ -115,6 +116,9 @@ class Classification(TransferBenchmark):
 
     def _labels_of(self, item: Any) -> Sequence[str]:
         return [item.label]
+
+    def _chance(self, items: list[Any]) -> float:
+        return Counter(item.label for item in items).most_common(1)[0][1] / len(items)
 
     def _apply_head(self) -> Head:
         from babelray.objectives.labelled import text_head

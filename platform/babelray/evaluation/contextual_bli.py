@@ -101,6 +101,7 @@ class ContextualBli(ParallelBenchmark):
         return Result(
             {code: answers.metrics() for code, answers in induced.items()},
             {code: answers.predictions() for code, answers in induced.items()},
+            chance={code: answers.chance for code, answers in induced.items()},
         )
 
 
@@ -131,6 +132,8 @@ class Induced(NamedTuple):
     """The nearest word; empty if the word is not read."""
     unread: int
     """Occurrences that are not read, in either language."""
+    chance: float
+    """P@1 of guessing among the occurrences that are read."""
 
     def metrics(self) -> dict[str, float]:
         return {
@@ -170,7 +173,7 @@ def contextual_bli(
     import torch
 
     from babelray.lexicon.statistical_alignment import align_words
-    from babelray.metrics.retrieval import groups_of
+    from babelray.metrics.retrieval import chance_of_groups, groups_of
     from babelray.vectors.retrieval import nearest
 
     source_tokens, target_tokens = ([sentence.tokens for sentence in side] for side in (sources, targets))
@@ -200,7 +203,8 @@ def contextual_bli(
         word_ranks_N[read_R] = first_ranks(positions_Rn, torch.tensor(same_word)[read_R])
         for row, answer in zip(read_R.tolist(), read_R[positions_Rn[:, 0]].tolist(), strict=True):
             answers[row] = translations[answer]
-    return Induced(ranks_N.tolist(), word_ranks_N.tolist(), words, answers, len(asked) - len(read_R))
+    chance = chance_of_groups([same_place[row] for row in read_R.tolist()]) * len(read_R) / len(asked)
+    return Induced(ranks_N.tolist(), word_ranks_N.tolist(), words, answers, len(asked) - len(read_R), chance)
 
 
 def linked_occurrences(

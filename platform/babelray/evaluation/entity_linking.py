@@ -24,6 +24,7 @@ Shapes: N mentions, M names of a block, D width, n nearest names.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -120,6 +121,7 @@ class EntityLinking(EncoderBenchmark):
         return Result(
             {code: links[code].metrics() for code in mentions},
             {code: links[code].predictions() for code in mentions},
+            chance={code: links[code].chance for code in mentions},
         )
 
 
@@ -139,6 +141,8 @@ class Links(NamedTuple):
     """The nearest name and its concepts, as a line of a knowledge base."""
     coverage: float
     """The share of mentions that have a concept with a name."""
+    chance: float
+    """P@1 of guessing a name."""
 
     def metrics(self) -> dict[str, float]:
         count = len(self.ranks)
@@ -183,7 +187,7 @@ def entity_linking(
         nearby = [[texts[position] for position in row] for row in nearest_of[code]]
         ranks = [_rank(mention, near, names) for mention, near in zip(some, nearby, strict=True)]
         answers = [f"{names[near[0]]}||{near[0]}" for near in nearby]
-        links[code] = Links(ranks, answers, covered[code] / len(some))
+        links[code] = Links(ranks, answers, covered[code] / len(some), _chance(some, names))
     return links
 
 
@@ -228,6 +232,13 @@ def _covered(code: str, mentions: Sequence[Mention], names: KnowledgeBase) -> in
         wants, has = min(wanted, default="none"), next(iter(names.values()), "none")
         raise DataError(problem, f"The mentions are linked to such as {wants}; the knowledge base has such as {has}.")
     return count
+
+
+def _chance(mentions: Sequence[Mention], names: KnowledgeBase) -> float:
+    """The mean share of names that are right for a mention."""
+    counts = Counter(concept for joined in names.values() for concept in joined.split("|"))
+    right = (min(len(names), sum(counts[concept] for concept in mention.concepts)) for mention in mentions)
+    return sum(right) / len(names) / len(mentions)
 
 
 def _encoded(encoder: TextEncoder, texts: Sequence[str], pooling: Pooling) -> Tensor:

@@ -54,7 +54,8 @@ class HeldOutRetrieval(EncoderBenchmark):
             vectors[code] = dict(zip(targets, source_ND, strict=True))
             vectors[system.hub] |= zip(targets, target_ND, strict=True)
         matrix = retrieval_matrix(vectors)
-        return Result(scores, predictions, {"matrix": matrix} if matrix else {})
+        chance = {code: 1 / own["sentences"] for code, own in scores.items()}
+        return Result(scores, predictions, {"matrix": matrix} if matrix else {}, chance)
 
 
 def retrieval_matrix(vectors: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str, float]]:

@@ -35,14 +35,16 @@ class LayerProfile(Benchmark):
 
         encode = _LayerEncoder(system.encoder, self.batch_tokens or BATCH_TOKENS)
         layers: dict[str, dict[str, float]] = {}
+        chance: dict[str, float] = {}
         for code, pairs in held_out_pairs(system, "parallel").items():
             source, target = (encode([pair[side] for pair in pairs]) for side in (0, 1))
+            chance[code] = 1 / len(pairs)
             layers[code] = {
                 str(layer): retrieval_accuracy(source_ND, target[layer])["mean"] for layer, source_ND in source.items()
             }
         best = {code: max(accuracy, key=accuracy.__getitem__) for code, accuracy in layers.items()}
         scores = {code: {"best": layers[code][layer], "best_layer": int(layer)} for code, layer in best.items()}
-        return Result(scores, figures={"layers": layers} if layers else {})
+        return Result(scores, figures={"layers": layers} if layers else {}, chance=chance)
 
 
 class _LayerEncoder:

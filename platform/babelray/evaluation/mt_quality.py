@@ -43,6 +43,7 @@ from pydantic import Field
 from babelray.errors import BabelrayError, DataError
 from babelray.evaluation.benchmark import BENCHMARKS, EncoderBenchmark, Result, System
 from babelray.evaluation.tables import checked_number
+from babelray.metrics.intervals import correlation_interval
 from babelray.storage import Location
 
 if TYPE_CHECKING:
@@ -117,7 +118,8 @@ class MtQuality(EncoderBenchmark):
             if len(bleu) == len(human):
                 scores[segments[0].pair]["bleu_pearson"] = correlations(bleu, human)["pearson"]
             predictions[segments[0].pair] = [round(score, 6) for score in similarities]
-        return Result(scores, predictions)
+        intervals = {pair: correlation_interval(own["pearson"], int(own["segments"])) for pair, own in scores.items()}
+        return Result(scores, predictions, chance=dict.fromkeys(scores, 0.0), intervals=intervals)
 
 
 @dataclass(frozen=True)

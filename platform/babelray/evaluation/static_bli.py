@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from babelray.errors import DataError
 from babelray.evaluation.benchmark import BENCHMARKS, Benchmark, Result, System
 from babelray.evaluation.held_out import Pairs, held_out_pairs
+from babelray.metrics.intervals import Interval, share_interval
 
 if TYPE_CHECKING:
     from babelray.vectors.word_vectors import WordVectors
@@ -49,6 +50,7 @@ class StaticBli(Benchmark):
         tests = held_out_pairs(system, "dictionary")
         scores: dict[str, dict[str, float]] = {}
         row: dict[str, float] = {}
+        intervals: dict[str, Interval] = {}
         source: WordVectors | None = None
         for other in system.languages if self.matrix else [system.hub]:
             pairs: Pairs = gold(tests, part, other, system.hub) if other != part else []
@@ -58,7 +60,11 @@ class StaticBli(Benchmark):
                 row[other] = values["p1"]
                 if other == system.hub:
                     scores[part] = values
-        return Result(scores, figures={"matrix": {part: row}} if self.matrix else {})
+                    intervals[part] = share_interval(values["p1"], values["words"])
+        chance = {code: own["chance"] for code, own in scores.items()}
+        return Result(
+            scores, figures={"matrix": {part: row}} if self.matrix else {}, chance=chance, intervals=intervals
+        )
 
 
 def word_vectors(system: System, code: str) -> WordVectors:

@@ -28,6 +28,7 @@ Shapes: W words, T subwords, C tags.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -35,12 +36,14 @@ from babelray.errors import DataError
 from babelray.evaluation.benchmark import BENCHMARKS
 from babelray.evaluation.classification import accuracy, macro_f1
 from babelray.evaluation.transfer import Reading, TransferBenchmark
+from babelray.metrics.intervals import Interval, bootstrap_interval
 
 if TYPE_CHECKING:
     import numpy as np
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from babelray.encoder.load import HeadKind
+    from babelray.metrics.significance import Doubles
     from babelray.objectives.labelled import Example, Head, Inputs
     from babelray.storage import Location
 
@@ -101,6 +104,17 @@ class Tagging(TransferBenchmark):
             model, items, reading.labels, reading.tokenizer, reading.longest, self.batch_tokens, self.as_written
         )
         return [" ".join(tags) for tags in tagged]
+
+    def _chance(self, items: list[Any]) -> float:
+        tags = Counter(name for item in items for name in item.tags)
+        return 0.0 if are_spans(list(tags)) else tags.most_common(1)[0][1] / tags.total()
+
+    def _interval(self, items: list[Any], answers: list[list[Any]]) -> Interval:
+        gold = [item.tags for item in items]
+        named = are_spans([name for tags in gold for name in tags])
+        counts = [_sentence_counts(gold, [tags.split(" ") for tags in own], named) for own in answers]
+        rows = [[count for own in by_seed for count in own] for by_seed in zip(*counts, strict=True)]
+        return bootstrap_interval(rows, _mean_f1)
 
     def _score_answers(
         self, items: list[Any], answers: list[Any], labels: Sequence[str], code: str
@@ -346,6 +360,27 @@ def span_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]
         "recall": recall,
         "accuracy": word_scores(gold, predicted)["accuracy"],
     }
+
+
+def _sentence_counts(
+    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], named: bool
+) -> list[tuple[int, int]]:
+    """Of each sentence twice the spans (or words) that both have, and the spans of both: their ratio is F1."""
+    counts = []
+    for right, answers in zip(gold, predicted, strict=True):
+        if named:
+            first, second = {*spans(right)}, {*spans(answers)}
+            counts.append((2 * len(first & second), len(first) + len(second)))
+        else:
+            counts.append((2 * sum(a == b for a, b in zip(right, answers, strict=True)), 2 * len(right)))
+    return counts
+
+
+def _mean_f1(sums_SK: Doubles) -> Doubles:
+    """The mean over seeds, of which each has two columns, as `_sentence_counts` gives them."""
+    import numpy as np
+
+    return (sums_SK[:, ::2] / np.maximum(1, sums_SK[:, 1::2])).mean(1)
 
 
 def sentence_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], named: bool) -> list[float]:

@@ -43,6 +43,7 @@ class Tatoeba(ParallelBenchmark):
         return Result(
             {code: result.scores for code, result in results.items()},
             {code: result.answers.predictions() for code, result in results.items()},
+            chance={code: result.chance for code, result in results.items()},
         )
 
 
@@ -51,6 +52,8 @@ class LanguageRetrieval(NamedTuple):
 
     scores: dict[str, float]
     answers: Retrieval
+    chance: float
+    """The accuracy of guessing."""
 
 
 def sentence_retrieval(
@@ -69,7 +72,7 @@ def sentence_retrieval(
     """
     import torch
 
-    from babelray.metrics.retrieval import groups_of, retrieve
+    from babelray.metrics.retrieval import chance_of_groups, groups_of, retrieve
 
     hub_vectors: dict[str, Tensor] = {}
     hub_reader: TextEncoder | None = None
@@ -94,5 +97,7 @@ def sentence_retrieval(
         target_ND = torch.stack([hub_vectors[text] for text in translations])
         groups = (groups_of(sentences), groups_of(translations)) if either_place else None
         answers = retrieve(source_ND, target_ND, scoring, groups)
-        results[code] = LanguageRetrieval(answers.metrics() | {"sentences": len(sentences)}, answers)
+        guesses = [chance_of_groups(side) for side in groups or [range(len(sentences))] * 2]
+        scores = answers.metrics() | {"sentences": len(sentences)}
+        results[code] = LanguageRetrieval(scores, answers, sum(guesses) / 2)
     return results

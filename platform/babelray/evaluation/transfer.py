@@ -16,6 +16,7 @@ from babelray.errors import DataError
 from babelray.evaluation.benchmark import BATCH_TOKENS, Benchmark, Result, System
 from babelray.evaluation.parallel import MACROLANGUAGES
 from babelray.languages import LANGUAGES
+from babelray.metrics.intervals import Interval
 from babelray.storage import AnyPath, Location
 from babelray.training.config import FineTuningConfig
 
@@ -167,7 +168,7 @@ class TransferBenchmark(Benchmark):
     def result(self, answers: Mapping[int, Mapping[str, list[Any]]]) -> Result:
         """The scores of the `answers` of each seed."""
         labels = self._labels(self.training_data())
-        scores, predictions = {}, {}
+        scores, predictions, chance, intervals = {}, {}, {}, {}
         for code, items in self.test_data().items():
             by_seed = [self._score_answers(items, own[code], labels, code) for own in answers.values()]
             spread = [metrics[self.main_metric] for metrics, _ in by_seed]
@@ -182,7 +183,14 @@ class TransferBenchmark(Benchmark):
                 "answers": {str(seed): own[code] for seed, own in answers.items()},
                 "gold": [self._gold(item) for item in items],
             }
-        return Result(scores, predictions)
+            chance[code] = self._chance(items)
+            intervals[code] = self._interval(items, [own[code] for own in answers.values()])
+        return Result(
+            scores,
+            predictions,
+            chance={code: share for code, share in chance.items() if share is not None},
+            intervals={code: interval for code, interval in intervals.items() if interval is not None},
+        )
 
     def score(self, system: System) -> Result:
         """Fine-tune the encoder with each seed, and score it in every language."""
@@ -220,6 +228,14 @@ class TransferBenchmark(Benchmark):
         self, items: list[Any], answers: list[Any], labels: Sequence[str], code: str
     ) -> tuple[Mapping[str, float], list[float]]:
         """The metrics, and the score of each example between 0 and 1."""
+
+    def _chance(self, items: list[Any]) -> float | None:
+        """The main metric of giving the same answer always, the best one; None if that cannot be said."""
+        return None
+
+    def _interval(self, items: list[Any], answers: list[list[Any]]) -> Interval | None:
+        """The interval of the main metric, if it is not the mean of the scores of examples; `answers` by seed."""
+        return None
 
     @abstractmethod
     def _gold(self, item: Any) -> Any:

@@ -43,6 +43,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from babelray.errors import DataError
 from babelray.evaluation.benchmark import BENCHMARKS, EncoderBenchmark, Result, System
+from babelray.metrics.intervals import Interval, bootstrap_interval
 from babelray.metrics.word_similarity import parse_number
 from babelray.storage import Location
 
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
     from babelray.encoder.text_encoder import TextEncoder
     from babelray.lexicon.statistical_alignment import Links
+    from babelray.metrics.significance import Doubles
 
 Level = Literal["words", "subwords"]
 Method = Literal["argmax", "itermax", "match"]
@@ -120,7 +122,7 @@ class WordAlignment(EncoderBenchmark):
         }
 
     def run(self, encoder: TextEncoder, system: System) -> Result:
-        scores, predictions = {}, {}
+        scores, predictions, intervals = {}, {}, {}
         for name, gold in self.read().items():
             source, target = (self.pairs or {}).get(name) or languages_of(name)
             readers = encoder.for_language(source, target), encoder.for_language(target, source)
@@ -128,7 +130,8 @@ class WordAlignment(EncoderBenchmark):
             alignments = align_pairs(readers[0], pairs, self.method, self.level, readers[1])
             scores[name] = {**alignment_scores(alignments.links, gold), "unread": alignments.unread}
             predictions[name] = [" ".join(f"{i}-{j}" for i, j in links) for links in alignments.links]
-        return Result(scores, predictions)
+            intervals[name] = f1_interval(alignments.links, gold)
+        return Result(scores, predictions, intervals=intervals)
 
 
 def languages_of(name: str) -> tuple[str, str]:
@@ -381,13 +384,8 @@ def alignment_scores(alignments: Sequence[Iterable[tuple[int, int]]], gold: Sequ
     if len(alignments) != len(gold):
         problem = f"{len(alignments)} alignments cannot be scored against {len(gold)} gold sentence pairs"
         raise DataError(problem, "Align the sentence pairs of the gold data, all and in their order.")
-    links = sure = possible = links_sure = links_possible = 0
-    for aligned, pair in zip(map(set, alignments), gold, strict=True):
-        links += len(aligned)
-        sure += len(pair.sure)
-        possible += len(pair.possible | pair.sure)
-        links_sure += len(aligned & pair.sure)
-        links_possible += len(aligned & (pair.possible | pair.sure))
+    counts = zip(*(_link_counts(*one) for one in zip(alignments, gold, strict=True)), strict=True)
+    links, sure, possible, links_sure, links_possible = [sum(column) for column in counts] or [0] * 5
     precision, recall = links_possible / max(1, links), links_sure / max(1, sure)
     return {
         "precision": precision,
@@ -401,6 +399,24 @@ def alignment_scores(alignments: Sequence[Iterable[tuple[int, int]]], gold: Sequ
         "links_sure": links_sure,
         "links_possible": links_possible,
     }
+
+
+def _link_counts(alignment: Iterable[tuple[int, int]], pair: GoldPair) -> tuple[int, int, int, int, int]:
+    """|A|, |S|, |P|, |A ∩ S|, |A ∩ P| of a sentence pair."""
+    aligned, possible = set(alignment), pair.possible | pair.sure
+    return len(aligned), len(pair.sure), len(possible), len(aligned & pair.sure), len(aligned & possible)
+
+
+def f1_interval(alignments: Sequence[Iterable[tuple[int, int]]], gold: Sequence[GoldPair]) -> Interval:
+    """The 95 % confidence interval of F1 over other sentence pairs."""
+    import numpy as np
+
+    def f1(sums_SK: Doubles) -> Doubles:
+        links, sure, _, links_sure, links_possible = sums_SK.T
+        precision, recall = links_possible / np.maximum(1, links), links_sure / np.maximum(1, sure)
+        return 2 * precision * recall / np.maximum(1e-12, precision + recall)
+
+    return bootstrap_interval([_link_counts(*one) for one in zip(alignments, gold, strict=True)], f1)
 
 
 def write_pharaoh(location: Location, alignments: Iterable[Iterable[tuple[int, int]]]) -> None:

@@ -51,4 +51,4 @@ class WordSimilarity(Benchmark):
             source, target = word_vectors(system, first), word_vectors(system, second)
             name = first if first == second else f"{first}-{second}"
             scores[name] = word_similarity(source, target, read_ratings(location), self.missing_words)
-        return Result(scores)
+        return Result(scores, chance=dict.fromkeys(scores, 0.0))

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from babelray.evaluation.benchmark import BENCHMARKS, EncoderBenchmark, Result, System
 from babelray.evaluation.held_out import held_out_pairs
+from babelray.metrics.intervals import share_interval
 
 if TYPE_CHECKING:
     from babelray.encoder.text_encoder import TextEncoder
@@ -46,7 +47,9 @@ class WordTranslation(EncoderBenchmark):
                 hubs[hub_reader] = self._encode(hub_reader, system, system.hub, tested)
             source = self._encode(reader, system, code, [source for source, _ in own])
             scores[code] = flat_scores(bli(source, hubs[hub_reader], own))
-        return Result(scores)
+        chance = {code: own["chance"] for code, own in scores.items()}
+        intervals = {code: share_interval(own["p1"], own["words"]) for code, own in scores.items()}
+        return Result(scores, chance=chance, intervals=intervals)
 
     def _encode(self, encoder: TextEncoder, system: System, code: str, tested: list[str]) -> WordVectors:
         """Tested words and the most frequent ones, each encoded alone."""

@@ -24,7 +24,7 @@ def bli(
 
     `nn` holds the same by plain nearest neighbours, `isf` by the inverted softmax if its β is given. `coverage` is the
     share of the dictionary's source words that were asked: the source word is known, and so is at least one of its
-    translations. CSLS' neighbourhoods are taken over the whole vocabularies.
+    translations. `chance` is the P@1 of guessing. CSLS' neighbourhoods are taken over the whole vocabularies.
     """
     import torch
 
@@ -36,7 +36,8 @@ def bli(
         asked.add(left)
         if left in source.position and right in target.position:
             gold[left].add(target.position[right])
-    counts = {"words": len(gold), "coverage": len(gold) / max(1, len(asked))}
+    right = sum(map(len, gold.values())) / max(1, len(gold))
+    counts = {"words": len(gold), "coverage": len(gold) / max(1, len(asked)), "chance": right / max(1, len(target))}
     if not gold:
         return {**rank_scores([]), "nn": rank_scores([]), **counts}
     queries_QD = source.matrix[torch.tensor([source.position[word] for word in gold])]

@@ -21,3 +21,12 @@ def format_p(p: float | None) -> str:
     if p is None:
         return ""
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def format_chance(chance: float, kind: str) -> str:
+    """The level of chance, which may be too small to show.
+
+    >>> format_chance(0.02, "%"), format_chance(0.00001, "%"), format_chance(0, ".3f")
+    ('2.0', '< 0.1', '0.000')
+    """
+    return "< 0.1" if kind == "%" and 0 < chance < 0.0005 else format_score(chance, kind)

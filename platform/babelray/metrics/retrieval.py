@@ -22,6 +22,7 @@ Shapes: N pairs of sentences, D width, B sentences of a tile.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -165,6 +166,15 @@ def groups_of(sentences: Sequence[str]) -> list[int]:
     """
     first: dict[str, int] = {}
     return [first.setdefault(sentence, location) for location, sentence in enumerate(sentences)]
+
+
+def chance_of_groups(groups: Sequence[int]) -> float:
+    """The accuracy of guessing among candidates, of which those with the number of the translation are right.
+
+    >>> chance_of_groups([0, 1, 2, 3]), chance_of_groups([0, 1, 0, 3])
+    (0.25, 0.375)
+    """
+    return sum(count**2 for count in Counter(groups).values()) / max(1, len(groups)) ** 2
 
 
 def _both(to_hub: float, from_hub: float) -> dict[str, float]:

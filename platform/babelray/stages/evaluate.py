@@ -13,7 +13,8 @@ from babelray.config import operational
 from babelray.errors import DataError
 from babelray.evaluation.benchmark import AnyBenchmark, Benchmark, Result, System
 from babelray.metrics.example_scores import example_scores_of, p_values
-from babelray.metrics.format import format_p, format_score
+from babelray.metrics.format import format_chance, format_p, format_score
+from babelray.metrics.intervals import format_interval
 from babelray.pipeline.stage import STAGES, Job, LanguageSettings, Stage
 from babelray.pipeline.summary import Cell, Column, Summary, Table
 from babelray.storage import Location
@@ -173,7 +174,13 @@ def score_benchmark(benchmark: Benchmark, system: System, out: Location, name: s
 def write_result(benchmark: Benchmark, result: Result, out: Location, name: str) -> None:
     """Write predictions, then scores: a result that is there is complete."""
     predictions_file(out, benchmark.label, name).write_json(result.predictions)
-    content = {"meta": benchmark.about(), "scores": result.scores, "figures": result.figures}
+    content = {
+        "meta": benchmark.about(),
+        "scores": result.scores,
+        "intervals": result.confidence(benchmark.main_metric),
+        "chance": result.chance,
+        "figures": result.figures,
+    }
     result_file(out, benchmark.label, name).write_json(content)
 
 
@@ -208,7 +215,7 @@ def _by_language(results: Mapping[str, BenchmarkResults], names: Mapping[str, st
         [code, names.get(code, ""), *(_before_after(result, [code]) for result in results.values())] for code in codes
     ]
     rows.append(["", "mean", *(_before_after(result, list(codes)) for result in results.values())])
-    notes = [f"{label}: {result.title}" for label, result in results.items()]
+    notes = [f"{label}: {result.title}{_reliability(result)}" for label, result in results.items()]
     return Table("before → after", columns, rows, mean=True, notes=notes)
 
 
@@ -233,4 +240,21 @@ def _means(results: Mapping[str, BenchmarkResults]) -> Table:
         cells = ["–" if mean is None else format_score(mean, result.format()) for mean in means]
         count = f"{len(result.scores['after'])}"
         rows.append([label, result.metric_title(), count, *cells, format_p(result.p.get(""))])
-    return Table("Benchmarks, mean over languages", columns, rows)
+    notes = [f"{label}{text}" for label, result in results.items() if (text := _reliability(result))]
+    return Table("Benchmarks, mean over languages", columns, rows, notes=notes)
+
+
+def _reliability(result: BenchmarkResults) -> str:
+    """The level of chance and the confidence intervals of a benchmark, as the end of a note; empty if not known."""
+    form, intervals = result.format(), [result.intervals.get(name, {}) for name in ("before", "after")]
+    parts = []
+    if result.chance:
+        chance = fmean(result.chance.values())
+        parts.append(f"chance {format_chance(chance, form)}")
+    if all("" in own for own in intervals):
+        means = " → ".join(format_interval(own[""], form) for own in intervals)
+        parts.append(f"95 % interval of the mean {means}")
+    halves = [(high - low) / 2 for code, (low, high) in intervals[1].items() if code]
+    if halves:
+        parts.append(f"of one language ± {format_score(fmean(halves), form)}")
+    return "".join(f"; {part}" for part in parts)

@@ -1,6 +1,6 @@
 """Results of benchmarks in an artifact: written by stages that evaluate, read by their summaries and pages.
 
-results/<label>-<system>.json        scores, figures, and what a page needs to show them
+results/<label>-<system>.json        scores with intervals and chance, figures, what a page needs to show them
 predictions/<label>-<system>.json    the answers, by language
 benchmarks.json                      {label: {systems: [...], p: {language: p-value}}}, in order
 """
@@ -34,6 +34,11 @@ class BenchmarkResults:
     """By system; see `evaluation.benchmark.Result`."""
     p: Mapping[str, float] = field(default_factory=dict)
     """p-values of the difference of two systems by language, and under the empty name of the mean over languages."""
+    intervals: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
+    """By system and language, the 95 % confidence interval of the main metric, where known; of the mean under the empty
+    name."""
+    chance: Mapping[str, float] = field(default_factory=dict)
+    """By language, what a guess would score by the main metric, where that can be said."""
 
     @property
     def main_metric(self) -> str:
@@ -100,4 +105,6 @@ def read_result(
         scores={system: content["scores"] for system, content in files.items()},
         figures={system: content["figures"] for system, content in files.items()},
         p=p or {},
+        intervals={system: content.get("intervals", {}) for system, content in files.items()},
+        chance={code: value for content in files.values() for code, value in content.get("chance", {}).items()},
     )
