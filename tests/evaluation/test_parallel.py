@@ -218,3 +218,12 @@ def test_languages_beyond_the_40(tmp_path: Path) -> None:
     assert [found.language for found in only.read()] == ["cs"]
     with pytest.raises(RecipeError, match="unknown language 'cs'"):
         Tatoeba(data=str(location), languages=["cs"]).read()
+
+
+def test_only_files_that_are_read_count_as_data(tmp_path: Path) -> None:
+    for name in ("de-en.de", "de-en.en", "notes.txt", "out/result.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x\n")
+    assert [location.name for location in Tatoeba(data=str(tmp_path)).sources()] == ["de-en.de", "de-en.en"]
+    with pytest.raises(DataError, match="there is nothing at"):
+        Tatoeba(data=str(tmp_path / "out")).sources()

@@ -68,7 +68,7 @@ class ParallelBenchmark(EncoderBenchmark):
     def sources(self, languages: Sequence[str] = ()) -> list[Location]:
         location = Location.parse(self.data)
         if location.exists() and not location.is_file():
-            files = [location / name for name in location.files()]
+            files = [location / name for name in _readable(location)]
         else:
             files = location.glob()
         if not files:
@@ -100,9 +100,9 @@ def read_parallel(
         if not tables:
             raise DataError(f"there is no {location}", LAYOUTS)
         return _tables(tables, codes, where or {})
-    names = [name for name in location.files() if name.rpartition("/")[0] in ("", "tatoeba")]
+    names = _readable(location)
     files = _pair_files(location, names, codes)
-    tables = [location / name for name in names if name.endswith(".tsv") and "/" not in name]
+    tables = [location / name for name in names if name.endswith(".tsv")]
     if files and where:
         raise DataError(f"{location} has files for each language, no table", "Leave out `where`: it is for tables.")
     if files:
@@ -110,6 +110,14 @@ def read_parallel(
     if tables:
         return _tables(tables, codes, where or {})
     raise DataError(f"no parallel sentences of {hub!r} and another language in {location}", LAYOUTS)
+
+
+def _readable(location: Location) -> list[str]:
+    """The files of a folder whose names are those of parallel sentences."""
+    near = [name for name in location.files() if name.rpartition("/")[0] in ("", "tatoeba")]
+    return [
+        name for name in near if _PAIR.fullmatch(name.rpartition("/")[2]) or (name.endswith(".tsv") and "/" not in name)
+    ]
 
 
 class _Codes:
