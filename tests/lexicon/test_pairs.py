@@ -45,7 +45,7 @@ def test_keyed_text_holds_out_chapters(tmp_path: Path) -> None:
         (tmp_path / f"{code}.tsv").write_text("\n".join([*rows, "broken", f"ONLY {code}:1\tx"]))
     problems = Problems()
     pairs, _ = parallel(str(tmp_path / "{lang}.tsv"), problems, layout="keyed", held_out=0.5)
-    assert len(pairs) == 11 and problems.count == 2 and "line 13" in problems.first[0]
+    assert len(pairs) == 11 and problems.count == 2 and "1 not `key<TAB>text` (first: line 13)" in problems.summaries[0]
     assert {pair.source.split()[1] for pair in pairs if pair.split == "test"} == {"1", "3"}
 
 
@@ -94,7 +94,7 @@ def test_some_rows_of_a_table(tmp_path: Path) -> None:
     problems = Problems()
     pairs, _ = parallel(str(tmp_path / "all.tsv"), problems, split="test", where={"id": (10, 12)})
     assert [pair.target for pair in pairs] == ["phrase 10", "phrase 11", "phrase 12"]
-    assert problems.count == 1 and "line 42: no number" in problems.first[0]
+    assert "1 no number in a column of `where` (first: line 42)" in problems.summaries[0]
     with pytest.raises(DataError, match="no column 'block'"):
         parallel(str(tmp_path / "all.tsv"), where={"block": (0, 1)})
     with pytest.raises(ValueError, match="`where` is for tables"):
@@ -157,14 +157,22 @@ def test_the_files_of_published_benchmarks(tmp_path: Path, train: str, test: str
     assert counts["dropped: shared with test"] == 1, "dog is tested"
 
 
-def test_bad_lines_are_counted_and_the_first_ten_shown(tmp_path: Path) -> None:
+def test_bad_lines_are_summarised_by_file(tmp_path: Path) -> None:
     bad = ["alone", "three words here", "\tempty side", "empty\t"] * 4
     (tmp_path / "en-de.txt").write_bytes("\n".join(["good gut", *bad]).encode() + b"\n\xff\xfe broken\n")
     problems = Problems()
     pairs, _ = dictionary(DictionaryConfig(path=str(tmp_path / "{hub}-{lang}.txt"), split="train"), problems=problems)
-    assert len(pairs) == 1 and problems.count == 17 and len(problems.first) == 10
-    assert problems.first[0].endswith("en-de.txt, line 2: fewer than two columns")
-    assert "line 3: more than two words and no tab" in problems.first[1]
+    assert len(pairs) == 1 and problems.count == 17
+    (summary,) = problems.summaries
+    assert "en-de.txt: 17 of 18 lines are unusable: 12 fewer than two columns (first: line 2), 4 more" in summary
+    assert "beginning of the translation is unclear (first: line 3), 1 not valid UTF-8 (first: line 18)" in summary
+
+
+def test_a_dictionary_without_any_good_line_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "en-de.txt").write_text("alone\n" * 30)
+    with pytest.raises(DataError, match="30 of 30 lines are unusable: 30 fewer than two columns") as caught:
+        dictionary(DictionaryConfig(path=str(tmp_path / "{hub}-{lang}.txt")))
+    assert "'pairs'" in caught.value.remedy
 
 
 def test_train_and_test_share_no_word(tmp_path: Path) -> None:

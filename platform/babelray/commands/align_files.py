@@ -199,12 +199,12 @@ def _pairs(path: AnyPath, console: Console) -> list[tuple[str, str]]:
         raise DataError(f"there is no dictionary at {path}", "Name a text file with two words per line.")
     pairs = [(first, second) for _, first, second in read_columns(location, problems)]
     if not pairs:
-        first = f" ({problems.first[0]})" if problems.first else ""
+        why = "".join(f" ({summary})" for summary in problems.summaries)
         raise DataError(
-            f"{path} holds no pairs of words{first}", "A line holds a word, a tab or space, and its translation."
+            f"{path} holds no pairs of words{why}", "A line holds a word, a tab or space, and its translation."
         )
-    if problems.count:
-        console.print(f"{problems.count} lines skipped; the first: {problems.first[0]}", highlight=False)
+    for summary in problems.summaries:
+        print_warning(summary, console)
     return pairs
 
 

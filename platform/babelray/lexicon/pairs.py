@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
-from babelray.lexicon.read import Problems, Translation, read_translations
+from babelray.errors import DataError
+from babelray.lexicon.read import Problems, Translation, read_translations, translation_files
+from babelray.lexicon.shift import find_shift
 from babelray.storage import AnyPath, Location
 from babelray.storage.tables import read_table, write_rows
 
@@ -50,7 +52,7 @@ def dictionary_pairs(
     for config in sources:
         words = [
             Translation(source, target, entry.group)
-            for entry in read_translations(config, code, hub, problems)
+            for entry in read_checked(config, code, hub, problems)
             for source in _alternatives(entry.source, config)
             for target in _alternatives(entry.target, config)
         ]
@@ -59,6 +61,19 @@ def dictionary_pairs(
             key = (entry.source, entry.target)
             splits[key] = "test" if split == "test" else splits.get(key, split)
     return _remove_leaks([Pair(*key, split) for key, split in splits.items()])
+
+
+def read_checked(config: TranslationSource, code: str, hub: str, problems: Problems) -> list[Translation]:
+    """The translations of a source; an error if no line is usable, or if lines stand beside the wrong ones."""
+    own = Problems()
+    entries = list(read_translations(config, code, hub, own))
+    if own.count and not entries:
+        raise DataError("; ".join(own.summaries), f"Check the layout, which is read as {config.resolved_layout!r}.")
+    if shift := find_shift([(entry.source, entry.target) for entry in entries]):
+        files = " and ".join(map(str, translation_files(config, code, hub)))
+        raise DataError(f"{files}: {shift}", "Check where a line is missing or added in one of the two languages.")
+    problems.merge(own)
+    return entries
 
 
 def _by_source(entry: Translation) -> Translation:
@@ -78,7 +93,7 @@ def parallel_pairs(
     splits: dict[tuple[str, str], Split] = {}
     counts: Counter[str] = Counter()
     for config in sources:
-        entries = list(read_translations(config, code, hub, problems))
+        entries = read_checked(config, code, hub, problems)
         similar = _filter_by_length(entries, config.max_ratio)
         counts["dropped: unlike lengths"] += len(entries) - len(similar)
         for entry, split in _split(_group_lines(similar, config), config):

@@ -14,21 +14,59 @@ from babelray.storage import AnyPath, Location
 if TYPE_CHECKING:
     from babelray.lexicon.config import TranslationSource
 
-MAX_REPORTED = 10
-"""Unusable lines that are reported in full."""
+MAX_KINDS = 3
+"""Kinds of problems of a file that are reported, the most frequent first."""
+
+
+@dataclass
+class FileProblems:
+    """The unusable lines of a file."""
+
+    lines: int = 0
+    """Lines that were read."""
+    kinds: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """For each kind of problem the number of lines, and the first of them."""
+
+    @property
+    def count(self) -> int:
+        return sum(count for count, _ in self.kinds.values())
+
+    def describe(self, file: str) -> str:
+        """One sentence about the file."""
+        kinds = sorted(self.kinds.items(), key=lambda item: -item[1][0])
+        parts = [f"{count:,} {kind} (first: line {first})" for kind, (count, first) in kinds[:MAX_KINDS]]
+        more = f", and {len(kinds) - MAX_KINDS} other kinds" if len(kinds) > MAX_KINDS else ""
+        return f"{file}: {self.count:,} of {self.lines:,} lines are unusable: {', '.join(parts)}{more}"
 
 
 @dataclass
 class Problems:
-    """The number of unusable lines, and descriptions of the first few."""
+    """The unusable lines of files, by the file's path."""
 
-    count: int = 0
-    first: list[str] = field(default_factory=list)
+    files: dict[str, FileProblems] = field(default_factory=dict)
+
+    def of(self, file: Location) -> FileProblems:
+        return self.files.setdefault(str(file), FileProblems())
 
     def add(self, file: Location, line: int, problem: str) -> None:
-        self.count += 1
-        if len(self.first) < MAX_REPORTED:
-            self.first.append(f"{file}, line {line}: {problem}")
+        kinds = self.of(file).kinds
+        count, first = kinds.get(problem, (0, line))
+        kinds[problem] = count + 1, first
+
+    @property
+    def count(self) -> int:
+        return sum(file.count for file in self.files.values())
+
+    @property
+    def summaries(self) -> list[str]:
+        """One sentence for each file that has any."""
+        return [problems.describe(file) for file, problems in self.files.items() if problems.count]
+
+    def merge(self, other: Problems) -> None:
+        """Add those of other files; of a file that both have read, those of the one that found more."""
+        for file, problems in other.files.items():
+            if file not in self.files or problems.count > self.files[file].count:
+                self.files[file] = problems
 
 
 @dataclass(frozen=True)
@@ -89,6 +127,7 @@ def _lines(file: Location, problems: Problems) -> Iterator[tuple[int, str]]:
             except UnicodeDecodeError:
                 problems.add(file, number, "not valid UTF-8")
                 text = ""
+            problems.of(file).lines = number
             yield number, unicodedata.normalize("NFC", text.lstrip("\ufeff").replace("\0", " ")).strip("\r\n ")
 
 
