@@ -61,9 +61,11 @@ def generate(path: Path, megabytes: float, seed: int = 0) -> None:
 
 
 def stage(path: Path, out: Path) -> dict[str, int]:
-    layout = CorpusLayout(CorpusConfig(text=str(path)), {"en": "icu"}, 1, Location.parse(out))
+    layout = CorpusLayout(
+        CorpusConfig(text=[{"path": str(path), "languages": ["en"]}]), {"en": "icu"}, 1, Location.parse(out)
+    )
     with Progress(Console(file=io.StringIO()), "corpus") as progress:
-        return build_corpus(layout, {}, progress)["en"]
+        return build_corpus(layout, {}, progress).counts["en"]
 
 
 def bare(part: tuple[Path, int, int]) -> int:

@@ -45,7 +45,9 @@ def test_keyed_text_holds_out_chapters(tmp_path: Path) -> None:
         (tmp_path / f"{code}.tsv").write_text("\n".join([*rows, "broken", f"ONLY {code}:1\tx"]))
     problems = Problems()
     pairs, _ = parallel(str(tmp_path / "{lang}.tsv"), problems, layout="keyed", held_out=0.5)
-    assert len(pairs) == 11 and problems.count == 2 and "1 not `key<TAB>text` (first: line 13)" in problems.summaries[0]
+    assert (
+        len(pairs) == 11 and problems.count == 2 and "not `key<TAB>text`: 1, first in line 13" in problems.summaries[0]
+    )
     assert {pair.source.split()[1] for pair in pairs if pair.split == "test"} == {"1", "3"}
 
 
@@ -94,7 +96,7 @@ def test_some_rows_of_a_table(tmp_path: Path) -> None:
     problems = Problems()
     pairs, _ = parallel(str(tmp_path / "all.tsv"), problems, split="test", where={"id": (10, 12)})
     assert [pair.target for pair in pairs] == ["phrase 10", "phrase 11", "phrase 12"]
-    assert "1 no number in a column of `where` (first: line 42)" in problems.summaries[0]
+    assert "no number in a column of `where`: 1, first in line 42" in problems.summaries[0]
     with pytest.raises(DataError, match="no column 'block'"):
         parallel(str(tmp_path / "all.tsv"), where={"block": (0, 1)})
     with pytest.raises(ValueError, match="`where` is for tables"):
@@ -164,13 +166,13 @@ def test_bad_lines_are_summarised_by_file(tmp_path: Path) -> None:
     pairs, _ = dictionary(DictionaryConfig(path=str(tmp_path / "{hub}-{lang}.txt"), split="train"), problems=problems)
     assert len(pairs) == 1 and problems.count == 17
     (summary,) = problems.summaries
-    assert "en-de.txt: 17 of 18 lines are unusable: 12 fewer than two columns (first: line 2), 4 more" in summary
-    assert "beginning of the translation is unclear (first: line 3), 1 not valid UTF-8 (first: line 18)" in summary
+    assert "en-de.txt: 17 of 18 lines are unusable (fewer than two columns: 12, first in line 2; more" in summary
+    assert "beginning of the translation is unclear: 4, first in line 3; not UTF-8: 1, first in line 18)" in summary
 
 
 def test_a_dictionary_without_any_good_line_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "en-de.txt").write_text("alone\n" * 30)
-    with pytest.raises(DataError, match="30 of 30 lines are unusable: 30 fewer than two columns") as caught:
+    with pytest.raises(DataError, match=r"30 of 30 lines are unusable \(fewer than two columns: 30") as caught:
         dictionary(DictionaryConfig(path=str(tmp_path / "{hub}-{lang}.txt")))
     assert "'pairs'" in caught.value.remedy
 

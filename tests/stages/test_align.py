@@ -165,7 +165,34 @@ def test_a_language_without_pairs_keeps_its_own_space(stage: SimpleNamespace) ->
     out, outcomes = stage.run()
     assert not outcomes["de"]["mapped"] and outcomes["nl"]["mapped"]
     assert torch.equal(LinearMapping.load(out / "mappings" / "de").matrix_DE, torch.eye(20))
-    assert any("left as extracted" in line and line.endswith("de") for line in stage.messages)
+    few = "fewer than 8 entries of the training dictionary have both words in the vectors: de (1)"
+    assert stage.messages == [f"warning: left as extracted, since {few}"], "nothing was compared"
+
+
+def test_a_dictionary_that_teaches_nothing_is_pointed_out(stage: SimpleNamespace) -> None:
+    """All words have vectors, but each stands beside the translation of another, and the vectors are noise."""
+    pairs = [Pair(f"de{i}", f"en{(i + 2) % WORDS}", "train") for i in range(WORDS)]
+    write_pairs(Location.parse(stage.folder / "corpus" / "dictionary" / "de-en"), pairs)
+    for number, code in enumerate(("de", "en")):
+        noise = torch.randn(WORDS, 20, generator=torch.Generator().manual_seed(number))
+        vectors(code, 0.3).with_matrix(noise).save(stage.extract / "vectors" / code)
+    stage.run()
+    (line,) = [line for line in stage.messages if "hardly any held-out word is translated" in line]
+    assert "de" in line.rpartition(":")[2] and "shifted by a line" in line
+
+
+def test_zero_tested_words_are_no_score(stage: SimpleNamespace) -> None:
+    rows = [Pair(f"de{i}", f"en{i}", "train") for i in range(WORDS)] + [Pair("unbekannt", "unknown", "test")]
+    write_pairs(Location.parse(stage.folder / "corpus" / "dictionary" / "de-en"), rows)
+    _, outcomes = stage.run()
+    settings = Settings(languages=list(LANGUAGES), hub="en", seed=1, align=AlignConfig())
+    artifact: Any = SimpleNamespace(metrics={"by_language": outcomes})
+    (table,) = AlignStage().summary(artifact, settings).tables
+    german, dutch, _, mean = table.rows
+    assert german[-2:] == [0.0, None] and isinstance(dutch[-1], tuple)
+    assert mean[-1][1] == pytest.approx((outcomes["nl"]["bli"]["p1"] + outcomes["af"]["bli"]["p1"]) / 2)
+    assert "not tested, since no entry of the test dictionary has both words in the vectors: de" in table.notes
+    assert table.notes[0].startswith("95 % interval of a language's P@1: at most ± ") and "chance 0.2" in table.notes[0]
 
 
 def test_joint_refinement_helps_where_the_hub_is_noisy(stage: SimpleNamespace) -> None:

@@ -57,7 +57,7 @@ def run(
     monkeypatch.setattr(build, "run_tasks", tasks.run_tasks if execute is ON_CLUSTER else here)
     layout = CorpusLayout(settings, {"en": "icu", "de": "icu"}, seed, Location.parse(out))
     with Progress(Console(file=io.StringIO()), "corpus") as progress:
-        return build_corpus(layout, {"en": frozenset(["The held out dog runs."])}, progress)
+        return build_corpus(layout, {"en": frozenset(["The held out dog runs."])}, progress).counts
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -108,9 +108,10 @@ def test_the_same_bytes_on_a_cluster(
     statistics.append(run(monkeypatch, config(text), tmp_path / "two", ON_CLUSTER))
     assert statistics[0] == statistics[1]
     assert files(tmp_path / "one") == files(tmp_path / "two")
-    (tmp_path / "broken.gz").write_bytes(gzip.compress(b"x " * 5000)[:20])
+    for code in ("en", "de"):
+        (tmp_path / f"broken.{code}.gz").write_bytes(gzip.compress(b"x " * 5000)[:20])
     with pytest.raises(DataError, match="is damaged or cut off"):
-        run(monkeypatch, config(str(tmp_path / "broken.gz")), tmp_path / "three", ON_CLUSTER)
+        run(monkeypatch, config(str(tmp_path / "broken.{lang}.gz")), tmp_path / "three", ON_CLUSTER)
 
 
 def test_the_sample_is_decided_by_the_seed(monkeypatch: pytest.MonkeyPatch, text: str, tmp_path: Path) -> None:
@@ -160,29 +161,39 @@ def test_an_interrupted_run_does_only_what_is_left(monkeypatch: pytest.MonkeyPat
 def test_arbitrary_bytes(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, data: bytes, kind: str, suffix: str
 ) -> None:
-    """Whatever the bytes, the stage ends, and read = kept + dropped by reason."""
+    """Whatever the bytes, the stage ends, and read = kept + dropped by reason; or they are no text in UTF-8."""
     folder = tmp_path_factory.mktemp("bytes")
-    (folder / f"en{suffix}").write_bytes(data)
-    (folder / "good.txt").write_text("This is a good line.\n")
+    for code in ("en", "de"):
+        (folder / f"{code}{suffix}").write_bytes(data)
+        (folder / f"{code}-good.txt").write_text("This is a good line.\n")
     text = [
-        {"path": str(folder / f"en{suffix}"), "format": kind},
-        {"path": str(folder / "good.txt"), "format": "sentences"},
+        {"path": str(folder / f"{{lang}}{suffix}"), "format": kind},
+        {"path": str(folder / "{lang}-good.txt"), "format": "sentences"},
     ]
-    statistics = run(monkeypatch, config("", text=text, bad_files="report"), folder / "out")
+    try:
+        statistics = run(monkeypatch, config("", text=text, bad_files="report"), folder / "out")
+    except DataError as error:
+        assert "is not UTF-8" in error.problem
+        return
     for counts in statistics.values():
         assert counts["read"] == counts["kept"] + sum(n for name, n in counts.items() if name.startswith("dropped"))
 
 
 def test_nothing_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "empty.txt").write_text("")
+    for code in ("en", "de"):
+        (tmp_path / f"{code}.txt").write_text("")
     with pytest.raises(DataError, match=r"nothing is left of the text of 'en' \(read 0"):
-        run(monkeypatch, config(str(tmp_path / "empty.txt")), tmp_path / "out")
+        run(monkeypatch, config(str(tmp_path / "{lang}.txt")), tmp_path / "out")
+    for code in ("en", "de"):
+        (tmp_path / f"{code}.txt").write_text("Short.\n")
+    with pytest.raises(DataError, match=r"dropped: too few tokens 1, such as 'Short\.'"):
+        run(monkeypatch, config(str(tmp_path / "{lang}.txt")), tmp_path / "short")
 
 
 def test_vocabulary_rules() -> None:
-    settings = CorpusConfig(text="x", min_count=2, max_words=2)
+    settings = CorpusConfig(text="{lang}", min_count=2, max_words=2)
     counts = {"The": 1, "the": 1, "b": 5, "a": 2, "c": 1, "…": 9, "किताब": 1, "3.5": 1, "。": 7}
     table = count_table(pa.array(list(counts)), pa.array(list(counts.values())))
     assert select_vocabulary(table, settings) == [("b", 5), ("a", 2)]
-    words = [word for word, _ in select_vocabulary(table, CorpusConfig(text="x"))]
+    words = [word for word, _ in select_vocabulary(table, CorpusConfig(text="{lang}"))]
     assert words == ["b", "a", "the", "3.5", "c", "किताब"]

@@ -7,12 +7,13 @@ from babelray.text.clean import clean, sentence_keys
 from babelray.text.config import CleaningConfig
 from babelray.text.read import Group, tidy
 from babelray.text.segment import Segmenter
+from babelray.text.tally import Tally
 
 CONFIG = CleaningConfig(min_tokens=4, max_tokens=8)
 
 
 def run(groups: list[Group], segmented: bool = False, held_out: tuple[str, ...] = ()) -> tuple[list[str], Counter[str]]:
-    counts: Counter[str] = Counter()
+    counts = Tally()
     batches = list(clean(groups, Segmenter.for_language("en"), CONFIG, segmented, frozenset(held_out), 1, counts))
     for batch in batches:
         for row in batch.to_pylist():

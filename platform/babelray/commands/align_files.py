@@ -198,6 +198,7 @@ def _pairs(path: AnyPath, console: Console) -> list[tuple[str, str]]:
     if not location.is_file():
         raise DataError(f"there is no dictionary at {path}", "Name a text file with two words per line.")
     pairs = [(first, second) for _, first, second in read_columns(location, problems)]
+    problems.check_encoding()
     if not pairs:
         why = "".join(f" ({summary})" for summary in problems.summaries)
         raise DataError(

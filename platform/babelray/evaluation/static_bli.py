@@ -57,6 +57,8 @@ class StaticBli(Benchmark):
             if pairs:
                 source = source or word_vectors(system, part)
                 values = flat_scores(bli(source, word_vectors(system, other), pairs))
+                if not values["words"]:
+                    continue  # no word could be asked: that is no score of 0
                 row[other] = values["p1"]
                 if other == system.hub:
                     scores[part] = values

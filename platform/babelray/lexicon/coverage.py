@@ -91,6 +91,14 @@ class Coverage:
             raise DataError(f"{problem}: {shares}", "Check that it is a dictionary of these two languages.")
         raise DataError(f"{problem}; {self._gain()}", self._remedy())
 
+    def check_order(self, name: str) -> None:
+        """Raise an error if the columns are obviously in the other order."""
+        if self.best.exchanged and self._gains(MISREAD):
+            raise DataError(
+                f"{name}: {self}; {self._gain()}",
+                "Say in the path which language comes first, as {hub}-{lang} or {lang}-{hub}, or exchange the columns.",
+            )
+
     def _gains(self, factor: float) -> bool:
         least = min(LEAST_GAIN, self.entries)
         return self.best_usable > factor * self.usable and self.best_usable - self.usable >= least

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -41,9 +41,15 @@ def is_held_out(position: int, share: float) -> bool:
 
 
 def dictionary_pairs(
-    sources: Sequence[DictionaryConfig], code: str, hub: str, problems: Problems
+    sources: Sequence[DictionaryConfig],
+    code: str,
+    hub: str,
+    problems: Problems,
+    check: Callable[[DictionaryConfig, Sequence[tuple[str, str]]], None] = lambda config, words: None,
 ) -> tuple[list[Pair], Counter[str]]:
     """Word pairs of all sources, each once. Train and test share no word, on either side.
+
+    `check` is called with the words of each source, and may raise an error.
 
     A word is held out with all its translations. A training pair that contains a test word is left out and counted,
     from whichever source it comes: the usual dictionaries overlap with the usual test sets.
@@ -56,6 +62,7 @@ def dictionary_pairs(
             for source in _alternatives(entry.source, config)
             for target in _alternatives(entry.target, config)
         ]
+        check(config, [(entry.source, entry.target) for entry in words])
         grouped = words if config.resolved_layout in ("aligned", "table") else [_by_source(word) for word in words]
         for entry, split in _split(grouped, config):
             key = (entry.source, entry.target)
@@ -66,7 +73,10 @@ def dictionary_pairs(
 def read_checked(config: TranslationSource, code: str, hub: str, problems: Problems) -> list[Translation]:
     """The translations of a source; an error if no line is usable, or if lines stand beside the wrong ones."""
     own = Problems()
-    entries = list(read_translations(config, code, hub, own))
+    try:
+        entries = list(read_translations(config, code, hub, own))
+    finally:  # a file in another encoding may be found damaged in other ways
+        own.check_encoding()
     if own.count and not entries:
         raise DataError("; ".join(own.summaries), f"Check the layout, which is read as {config.resolved_layout!r}.")
     if shift := find_shift([(entry.source, entry.target) for entry in entries]):

@@ -14,6 +14,9 @@ from babelray.storage import AnyPath, Location
 if TYPE_CHECKING:
     from babelray.lexicon.config import TranslationSource
 
+NOT_UTF8 = "not UTF-8"
+LEAST_BAD, MAX_BAD = 3, 0.05
+"""So many lines that are not UTF-8, and a larger share than this, are an error."""
 MAX_KINDS = 3
 """Kinds of problems of a file that are reported, the most frequent first."""
 
@@ -31,12 +34,19 @@ class FileProblems:
     def count(self) -> int:
         return sum(count for count, _ in self.kinds.values())
 
+    def check_encoding(self, file: str) -> None:
+        """Raise an error if many lines are not UTF-8: those with accents would be lost."""
+        bad, first = self.kinds.get(NOT_UTF8, (0, 0))
+        if bad >= LEAST_BAD and bad > MAX_BAD * self.lines:
+            problem = f"{file} is not UTF-8: {bad:,} of {self.lines:,} lines (first: line {first})"
+            raise DataError(problem, "Convert it to UTF-8: iconv -f ENCODING -t UTF-8, such as LATIN1 or UTF-16.")
+
     def describe(self, file: str) -> str:
         """One sentence about the file."""
         kinds = sorted(self.kinds.items(), key=lambda item: -item[1][0])
-        parts = [f"{count:,} {kind} (first: line {first})" for kind, (count, first) in kinds[:MAX_KINDS]]
-        more = f", and {len(kinds) - MAX_KINDS} other kinds" if len(kinds) > MAX_KINDS else ""
-        return f"{file}: {self.count:,} of {self.lines:,} lines are unusable: {', '.join(parts)}{more}"
+        parts = [f"{kind}: {count:,}, first in line {first}" for kind, (count, first) in kinds[:MAX_KINDS]]
+        more = f"; and {len(kinds) - MAX_KINDS} other kinds" if len(kinds) > MAX_KINDS else ""
+        return f"{file}: {self.count:,} of {self.lines:,} lines are unusable ({'; '.join(parts)}{more})"
 
 
 @dataclass
@@ -56,6 +66,11 @@ class Problems:
     @property
     def count(self) -> int:
         return sum(file.count for file in self.files.values())
+
+    def check_encoding(self) -> None:
+        """Raise an error if a file is not UTF-8."""
+        for file, problems in self.files.items():
+            problems.check_encoding(file)
 
     @property
     def summaries(self) -> list[str]:
@@ -125,7 +140,9 @@ def _lines(file: Location, problems: Problems) -> Iterator[tuple[int, str]]:
             try:
                 text = raw.decode("utf-8")
             except UnicodeDecodeError:
-                problems.add(file, number, "not valid UTF-8")
+                text = None
+            if text is None or 4 * raw.count(b"\0") > len(raw):  # zeros: UTF-16
+                problems.add(file, number, NOT_UTF8)
                 text = ""
             problems.of(file).lines = number
             yield number, unicodedata.normalize("NFC", text.lstrip("\ufeff").replace("\0", " ")).strip("\r\n ")

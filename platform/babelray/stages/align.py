@@ -6,7 +6,7 @@ with the dictionary that is induced from each and the hub. Every step is stored:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from babelray.storage.artifact import Artifact
     from babelray.vectors.word_vectors import WordVectors
 
+NOTHING_LEARNED = 0.02
+"""A mean reciprocal rank that is no better than this may be chance."""
 ROTATIONS = "rotations.safetensors"
 
 
@@ -88,8 +90,8 @@ class AlignStage(Stage[Settings]):
             "languages",
         )
         outcomes = {code: outcomes.get(code, {}) | result for code, result in results.items()}
-        for remark in _remarks(outcomes, settings.hub):
-            job.notify(remark)
+        for remark in _remarks(outcomes, settings):
+            job.notify(f"warning: {remark}")
         mapped = sum(outcomes[code]["mapped"] for code in settings.others)
         return {"languages": len(outcomes), "mapped": mapped, "by_language": outcomes}
 
@@ -103,20 +105,21 @@ class AlignStage(Stage[Settings]):
             Column("P@1 % raw → mapped", "%"),
         ]
         rows = [_summary_row(code, settings.names.get(code, code), outcomes[code]) for code in settings.others]
-        scores = [row["bli_raw"]["p1"] for row in outcomes.values() if "bli" in row]
-        if scores:
-            mapped = [row["bli"]["p1"] for row in outcomes.values() if "bli" in row]
-            rows.append(["", "mean", None, None, None, None, (fmean(scores), fmean(mapped))])
-        title = f"mapped to {settings.hub}"
-        return Summary([Table(title, columns, rows, mean=bool(scores))])
+        tested = [row for row in outcomes.values() if "bli" in row and row["bli"]["words"]]
+        notes = [*_untested(outcomes), *_remarks(outcomes, settings)]
+        if tested:
+            scores = [fmean(row[name]["p1"] for row in tested) for name in ("bli_raw", "bli")]
+            rows.append(["", "mean", None, None, None, None, (scores[0], scores[1])])
+            notes = [_reliability([row["bli"] for row in tested]), *notes]
+        return Summary([Table(f"mapped to {settings.hub}", columns, rows, mean=bool(tested), notes=notes)])
 
 
 def _summary_row(code: str, language: str, outcome: Mapping[str, Any]) -> list[Cell]:
     learned = f"{outcome['pairs']:,} pairs" if outcome["pairs"] else "nothing"
     state = "collapsed" if outcome.get("collapsed") else "yes" if outcome["mapped"] else "as extracted"
     row: list[Cell] = [code, language, learned, outcome["induced"], state]
-    if "bli" not in outcome:
-        return [*row, None, None]
+    if "bli" not in outcome or not outcome["bli"]["words"]:
+        return [*row, 0.0 if "bli" in outcome else None, None]
     return [*row, outcome["bli"]["words"], (outcome["bli_raw"]["p1"], outcome["bli"]["p1"])]
 
 
@@ -127,14 +130,46 @@ def _memory(config: AlignConfig, words: Mapping[str, int], files: Mapping[str, A
     return 4 * sum(sizes) + 5 * cells + (3 << 28)  # Python and torch, and the buffers of retrieval
 
 
-def _remarks(outcomes: Mapping[str, Mapping[str, Any]], hub: str) -> list[str]:
+def _untested(outcomes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Why some languages have no score."""
+    without = [code for code, outcome in outcomes.items() if "bli" in outcome and not outcome["bli"]["words"]]
+    why = "not tested, since no entry of the test dictionary has both words in the vectors"
+    return [f"{why}: {', '.join(without)}"] if without else []
+
+
+def _reliability(scores: Sequence[Mapping[str, float]]) -> str:
+    """How precise the P@1 of a language is, and what guessing gives."""
+    from babelray.metrics.format import format_chance
+    from babelray.metrics.intervals import share_interval
+
+    intervals = [share_interval(own["p1"], own["words"]) for own in scores]
+    half = max((high - low) / 2 for low, high in intervals)
+    chance = format_chance(fmean(own["chance"] for own in scores), "%")
+    return f"95 % interval of a language's P@1: at most ± {100 * half:.1f}; chance {chance}"
+
+
+def _remarks(outcomes: Mapping[str, Mapping[str, Any]], settings: Settings) -> list[str]:
     from babelray.mapping.collapse import ADVICE
 
-    raw = [code for code, outcome in outcomes.items() if not outcome["mapped"] and code != hub]
+    raw = {code: own for code, own in outcomes.items() if not own["mapped"] and code != settings.hub}
+    few = [f"{code} ({own['pairs']})" for code, own in raw.items() if "mrr_mapped" not in own]
+    worse = [code for code, own in raw.items() if "mrr_mapped" in own]
+    compared = {code: max(own["mrr_mapped"], own["mrr_raw"]) for code, own in outcomes.items() if "mrr_mapped" in own}
+    unlearned = [code for code, mrr in compared.items() if mrr < NOTHING_LEARNED]
     collapsed = [code for code, outcome in outcomes.items() if outcome.get("collapsed")]
     remarks = []
-    if raw:
-        remarks.append(f"left as extracted, since no mapping did better on held-out pairs: {', '.join(raw)}")
+    if few:
+        remarks.append(
+            f"left as extracted, since fewer than {settings.align.min_pairs} entries of the training dictionary have "
+            f"both words in the vectors: {', '.join(few)}"
+        )
+    if worse:
+        remarks.append(f"left as extracted, since no mapping did better on held-out pairs: {', '.join(worse)}")
+    if unlearned:
+        remarks.append(
+            "hardly any held-out word is translated, mapped or not; the dictionary may be wrong (exchanged, or shifted "
+            f"by a line), or the vectors poor: {', '.join(unlearned)}"
+        )
     if collapsed:
         remarks.append(
             f"no better than from a random start, so probably collapsed in: {', '.join(collapsed)}. {ADVICE}"

@@ -6,10 +6,11 @@ The artifact holds `sentences/`, `vocabulary/`, `parallel/`, `dictionary/` (parq
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from babelray.cluster.tasks import Task, run_tasks
+from babelray.lexicon.coverage import measure_coverage
 from babelray.lexicon.pairs import dictionary_pairs, parallel_pairs, read_pairs, write_pairs
 from babelray.lexicon.read import Problems, translation_files
 from babelray.pipeline.stage import STAGES, Job, LanguageSettings, Stage
@@ -17,10 +18,13 @@ from babelray.pipeline.summary import Cell, Column, Summary, Table
 from babelray.recipe.corpus import CorpusConfig
 from babelray.storage import Location
 from babelray.text.build import CorpusLayout, build_corpus
+from babelray.text.corpus import read_vocabulary
 from babelray.text.read import source_files
 from babelray.text.segment import resolve_segmenters
+from babelray.text.tally import loss_remarks
 
 if TYPE_CHECKING:
+    from babelray.lexicon.config import DictionaryConfig
     from babelray.recipe.recipe import Recipe
     from babelray.storage.artifact import Artifact
 
@@ -69,10 +73,20 @@ class CorpusStage(Stage[Settings]):
         settings = job.settings
         for remark in settings.remarks:
             job.notify(remark)
-        pairs = _pair_translations(job)
+        problems = Problems()
+        sentences = _pair(job, write_sentences, bool(settings.corpus.parallel), problems)
         layout = CorpusLayout(settings.corpus, settings.segmenters, settings.seed, job.out)
-        statistics = build_corpus(layout, _held_out_sentences(job), job.progress)
-        (job.out / "statistics.json").write_json({"text": statistics, "pairs": pairs})
+        statistics, examples = build_corpus(layout, _held_out_sentences(job), job.progress)
+        words = _pair(job, write_words, bool(settings.corpus.dictionary), problems)
+        pairs = {code: sentences.get(code, {}) | words.get(code, {}) for code in settings.others}
+        remarks = [
+            *loss_remarks(statistics, examples),
+            *problems.summaries,
+            *_pair_remarks(pairs, settings.corpus),
+        ]
+        for remark in remarks:
+            job.notify(f"warning: {remark}")
+        (job.out / "statistics.json").write_json({"text": statistics, "pairs": pairs, "remarks": remarks})
         total: Counter[str] = Counter()
         for code, counts in statistics.items():
             if counts.get("damaged files"):
@@ -82,11 +96,15 @@ class CorpusStage(Stage[Settings]):
         return {"languages": len(statistics), **total}
 
     def summary(self, artifact: Artifact, settings: Settings) -> Summary:
-        statistics = (artifact.location / "statistics.json").read_json()["text"]
-        return Summary([statistics_table(statistics, settings.segmenters)])
+        statistics = (artifact.location / "statistics.json").read_json()
+        tables = [statistics_table(statistics["text"], settings.segmenters, statistics.get("remarks", []))]
+        pairs = {code: own["dictionary"] for code, own in statistics["pairs"].items() if "dictionary" in own}
+        return Summary([*tables, dictionary_table(pairs)] if pairs else tables)
 
 
-def statistics_table(statistics: Mapping[str, Mapping[str, int]], segmenters: Mapping[str, str]) -> Table:
+def statistics_table(
+    statistics: Mapping[str, Mapping[str, int]], segmenters: Mapping[str, str], remarks: Sequence[str] = ()
+) -> Table:
     """The sentences of each language that were read, kept and dropped by reason; its tokens and types."""
     reasons = sorted({name for counts in statistics.values() for name in counts} - {*COUNTS})
     names = [*COUNTS, *reasons]
@@ -95,38 +113,68 @@ def statistics_table(statistics: Mapping[str, Mapping[str, int]], segmenters: Ma
     rows: list[list[Cell]] = [
         [code, segmenters[code], *(counts.get(name, 0) for name in names)] for code, counts in statistics.items()
     ]
-    return Table("Sentences", columns, rows)
+    return Table("Sentences", columns, rows, notes=remarks)
 
 
-def _pair_translations(job: Job[Settings]) -> dict[str, Any]:
-    """Write the translations of every language with the hub, in parallel on the cluster; return what was counted."""
-    settings = job.settings
-    if not settings.others or not (settings.corpus.parallel or settings.corpus.dictionary):
-        return {}
-    tasks = [
-        Task(code, _write_translations, (code, settings.hub, settings.corpus, job.out)) for code in settings.others
+def dictionary_table(counts: Mapping[str, Mapping[str, int]]) -> Table:
+    """The entries of each language's dictionary, and how many have both words in the vocabularies of the text."""
+    columns = [Column("language"), *(Column(name, ",.0f") for name in ("train", "test")), Column("in the text %", "%")]
+    rows: list[list[Cell]] = [
+        [code, own.get("train", 0), own.get("test", 0), own["usable"] / own["entries"] if own["entries"] else None]
+        for code, own in counts.items()
     ]
+    return Table("Dictionary", columns, rows)
+
+
+def _pair(
+    job: Job[Settings], write: Callable[..., dict[str, Any]], wanted: bool, problems: Problems
+) -> dict[str, dict[str, Any]]:
+    """Write translations of every language with the hub, in parallel on the cluster; return what was counted."""
+    settings = job.settings
+    if not wanted or not settings.others:
+        return {}
+    tasks = [Task(code, write, (code, settings.hub, settings.corpus, job.out)) for code in settings.others]
     outcomes = run_tasks(tasks, job.progress, "pairs of languages")
-    for code, outcome in outcomes.items():
-        if outcome["bad lines"]:
-            job.notify(f"{code}: {outcome['bad lines']} bad lines in translations, the first of them:")
-            for line in outcome["first bad lines"]:
-                job.notify(f"  {line}")
-    return outcomes
+    for outcome in outcomes.values():
+        problems.merge(outcome["problems"])
+    return {code: outcome["counts"] for code, outcome in outcomes.items()}
 
 
-def _write_translations(code: str, hub: str, config: CorpusConfig, out: Location) -> dict[str, Any]:
+def write_sentences(code: str, hub: str, config: CorpusConfig, out: Location) -> dict[str, Any]:
+    """Write the sentence pairs of a language with the hub; return their counts, and unusable lines."""
     problems = Problems()
-    outcome: dict[str, Any] = {}
-    if config.parallel:
-        pairs, counts = parallel_pairs(config.parallel, code, hub, problems)
-        write_pairs(out / "parallel" / f"{code}-{hub}", pairs)
-        outcome["parallel"] = dict(counts)
-    if config.dictionary:
-        pairs, counts = dictionary_pairs(config.dictionary, code, hub, problems)
-        write_pairs(out / "dictionary" / f"{code}-{hub}", pairs)
-        outcome["dictionary"] = dict(counts)
-    return outcome | {"bad lines": problems.count, "first bad lines": problems.first}
+    pairs, counts = parallel_pairs(config.parallel, code, hub, problems)
+    write_pairs(out / "parallel" / f"{code}-{hub}", pairs)
+    return {"counts": {"parallel": dict(counts)}, "problems": problems}
+
+
+def write_words(code: str, hub: str, config: CorpusConfig, out: Location) -> dict[str, Any]:
+    """Write the word pairs of a language with the hub; return their counts, and unusable lines.
+
+    A dictionary whose columns are exchanged is an error: the vocabularies of the text show it.
+    """
+    problems = Problems()
+    source, target = (read_vocabulary(out, language) for language in (code, hub))
+    covered: Counter[str] = Counter(entries=0, usable=0)
+
+    def check(config: DictionaryConfig, words: Sequence[tuple[str, str]]) -> None:
+        coverage = measure_coverage(words, source, target, config.lowercase)
+        coverage.check_order(" and ".join(map(str, translation_files(config, code, hub))))
+        covered.update(entries=coverage.entries, usable=coverage.usable)
+
+    pairs, counts = dictionary_pairs(config.dictionary, code, hub, problems, check)
+    write_pairs(out / "dictionary" / f"{code}-{hub}", pairs)
+    return {"counts": {"dictionary": {**counts, **covered}}, "problems": problems}
+
+
+def _pair_remarks(pairs: Mapping[str, Mapping[str, Mapping[str, int]]], config: CorpusConfig) -> list[str]:
+    """Languages without any translations, though the recipe has a source of them."""
+    remarks = []
+    for kind, sources in (("dictionary", config.dictionary), ("parallel", config.parallel)):
+        missing = [code for code, own in pairs.items() if not any(own.get(kind, {}).get(s) for s in ("train", "test"))]
+        if sources and missing:
+            remarks.append(f"no entries under corpus.{kind}: {', '.join(missing)}")
+    return remarks
 
 
 def _held_out_sentences(job: Job[Settings]) -> dict[str, frozenset[str]]:

@@ -18,7 +18,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from babelray import errors
 from babelray.cluster.tasks import Task, run_tasks
@@ -37,9 +37,10 @@ from babelray.storage.tables import (
 )
 from babelray.text.clean import KEYED, clean
 from babelray.text.config import TextConfig
-from babelray.text.read import Chunk, list_chunks, read_groups, source_files
+from babelray.text.read import Chunk, check_encoding, list_chunks, read_groups, source_files
 from babelray.text.segment import Segmenter
 from babelray.text.select import select_rows
+from babelray.text.tally import Tally
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,6 +49,16 @@ if TYPE_CHECKING:
     from babelray.cluster.progress import Progress
 
 Statistics = dict[str, int]
+
+
+class CorpusStatistics(NamedTuple):
+    """What was read, kept and dropped of each language."""
+
+    counts: dict[str, Statistics]
+    examples: dict[str, dict[str, str]]
+    """Of each language, by the name of a count of dropped lines or sentences, one of them."""
+
+
 CPUS = 0.5
 """CPUs per task: two tasks share a core, so that one computes while the other waits for storage or Ray Data."""
 
@@ -81,9 +92,7 @@ class CorpusLayout:
         return self.out / "vocabulary" / f"{code}.parquet"
 
 
-def build_corpus(
-    layout: CorpusLayout, held_out: Mapping[str, frozenset[str]], progress: Progress
-) -> dict[str, Statistics]:
+def build_corpus(layout: CorpusLayout, held_out: Mapping[str, frozenset[str]], progress: Progress) -> CorpusStatistics:
     """Build every language; return the statistics of each."""
     chunks = find_chunks(layout.config, list(layout.segmenters))
     numbered: dict[str, list[Chunk]] = {code: [c for c in chunks if c.code == code] for code in layout.segmenters}
@@ -91,10 +100,12 @@ def build_corpus(
     total = sum(chunk.bytes for chunk in chunks) / 1e6
     done = 0.0
     statistics: dict[str, Counter[str]] = {code: Counter(read=0, kept=0) for code in layout.segmenters}
+    examples: dict[tuple[str, int], dict[str, str]] = {}
     process = functools.partial(clean_chunk, layout, held_out)
     progress.update(0, total, "MB")
-    for (code, _, chunk), counts in map_on_cluster(process, work):
-        statistics[code].update(counts)
+    for (code, number, chunk), outcome in map_on_cluster(process, work):
+        statistics[code].update(outcome["counts"])
+        examples[code, number] = outcome["examples"]
         done += chunk.bytes / 1e6
         progress.update(done, total, "MB", code)
     selections = [Task(code, select_chunk_rows, (layout, code, len(own))) for code, own in numbered.items()]
@@ -109,13 +120,20 @@ def build_corpus(
     ]
     for code, counts in run_tasks(vocabularies, progress, "vocabularies").items():
         statistics[code].update(counts)
-    return {code: _check_not_empty(code, counts) for code, counts in statistics.items()}
+    first: dict[str, dict[str, str]] = {code: {} for code in layout.segmenters}
+    for code, number in sorted(examples, reverse=True):
+        first[code] |= examples[code, number]
+    counts = {code: _check_not_empty(code, counts, first[code]) for code, counts in statistics.items()}
+    return CorpusStatistics(counts, first)
 
 
-def _check_not_empty(code: str, counts: Counter[str]) -> Statistics:
+def _check_not_empty(code: str, counts: Counter[str], examples: Mapping[str, str]) -> Statistics:
     """The counts that are not zero; an error if no sentence was kept."""
     if not counts["kept"]:
-        reasons = ", ".join(f"{name} {count}" for name, count in counts.items())
+        reasons = ", ".join(
+            f"{name} {count}" + (f", such as {examples[name]!r}" if name in examples else "")
+            for name, count in counts.items()
+        )
         raise DataError(f"nothing is left of the text of {code!r} ({reasons})", "Check `corpus` in the recipe.")
     return dict(sorted((name, count) for name, count in counts.items() if count))
 
@@ -158,13 +176,13 @@ def map_on_cluster(function: Callable[[Any], Any], items: Sequence[Any]) -> Iter
 
 def clean_chunk(
     layout: CorpusLayout, held_out: Mapping[str, frozenset[str]], item: tuple[str, int, Chunk]
-) -> Counter[str]:
+) -> dict[str, Any]:
     """Step 1: write the clean sentences of a chunk, with their keys; return what was read and dropped."""
     code, number, chunk = item
     location = layout.chunk(code, number)
     if layout.chunk_counts(code, number).exists():
-        return Counter(layout.chunk_counts(code, number).read_json()["counts"])
-    counts: Counter[str] = Counter()
+        return layout.chunk_counts(code, number).read_json()
+    counts = Tally()
     batches = clean(
         read_groups(chunk, layout.config, counts),
         Segmenter.for_language(code, layout.segmenters[code]),
@@ -175,8 +193,10 @@ def clean_chunk(
         counts,
     )
     rows = write_arrow(location, batches, KEYED)
-    layout.chunk_counts(code, number).write_json({"rows": rows, "counts": counts})
-    return counts
+    check_encoding(chunk, counts)
+    outcome = {"rows": rows, "counts": counts, "examples": counts.examples}
+    layout.chunk_counts(code, number).write_json(outcome)
+    return outcome
 
 
 def select_chunk_rows(layout: CorpusLayout, code: str, chunks: int) -> dict[str, Any]:

@@ -11,7 +11,6 @@ small.
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from babelray.storage.tables import SENTENCES, schema
 from babelray.text.config import CleaningConfig
 from babelray.text.read import Group
 from babelray.text.segment import Segmenter
+from babelray.text.tally import Tally
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +45,7 @@ def clean(
     segmented: bool,
     held_out: frozenset[str],
     seed: int,
-    counts: Counter[str],
+    counts: Tally,
 ) -> Iterator[pa.RecordBatch]:
     """The sentences to keep, with their tokens and keys.
 
@@ -59,7 +59,7 @@ def clean(
         for group, sentences in zip(batch, texts, strict=True):
             counts["read"] += len(sentences)
             if group.before + len(sentences) < config.min_sentences:
-                counts["dropped: short paragraph"] += len(sentences)
+                counts.drop("short paragraph", " ".join(sentences), len(sentences))
                 continue
             numbers: Sequence[int] = range(group.before, group.before + len(sentences))
             if not held_out.isdisjoint(sentences):
@@ -73,11 +73,11 @@ def clean(
 
 
 def _drop_held_out(
-    held_out: frozenset[str], numbers: Iterable[int], sentences: list[str], counts: Counter[str]
+    held_out: frozenset[str], numbers: Iterable[int], sentences: list[str], counts: Tally
 ) -> tuple[list[int], list[str]]:
     """The numbers and texts of the sentences that are not held out."""
     rest = [(number, text) for number, text in zip(numbers, sentences, strict=True) if text not in held_out]
-    counts["dropped: held out"] += len(sentences) - len(rest)
+    counts.drop("held out", "", len(sentences) - len(rest))
     return [number for number, _ in rest], [text for _, text in rest]
 
 
@@ -96,7 +96,7 @@ class _Columns:
         self.sentence += numbers
         self.text += sentences
 
-    def batch(self, segmenter: Segmenter, config: CleaningConfig, seed: int, counts: Counter[str]) -> pa.RecordBatch:
+    def batch(self, segmenter: Segmenter, config: CleaningConfig, seed: int, counts: Tally) -> pa.RecordBatch:
         """The sentences that have neither too few nor too many tokens."""
         import numpy as np
         import pyarrow as pa
@@ -107,8 +107,9 @@ class _Columns:
         ends = np.flatnonzero(pc.equal(pieces, "\n").to_numpy(zero_copy_only=False))
         lengths = np.diff(np.cumsum(is_token)[ends], prepend=0)
         fits = (lengths >= config.min_tokens) & (lengths <= config.max_tokens)
-        counts["dropped: too few tokens"] += int((lengths < config.min_tokens).sum())
-        counts["dropped: too many tokens"] += int((lengths > config.max_tokens).sum())
+        for reason, outside in (("few", lengths < config.min_tokens), ("many", lengths > config.max_tokens)):
+            if count := int(outside.sum()):
+                counts.drop(f"too {reason} tokens", self.text[int(outside.argmax())], count)
         is_token &= np.repeat(fits, np.diff(ends, prepend=-1))
         offsets = pa.array(np.append(0, np.cumsum(lengths[fits])), pa.int32())
         tokens = pa.ListArray.from_arrays(offsets, pieces.filter(pa.array(is_token)))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from babelray.config import Config
 
@@ -27,6 +27,15 @@ class TextSource(Config):
     """Only these languages are read here; all by default."""
     required: bool = True
     """Whether every language must have a file here; otherwise those without are skipped."""
+
+    @model_validator(mode="after")
+    def _path_names_the_language(self) -> Self:
+        if "{lang}" not in self.path and len(self.languages or []) != 1:
+            raise ValueError(
+                "every language would be read from the same files: put {lang} into the path, or name the one language "
+                "of this text under `languages`"
+            )
+        return self
 
 
 class CleaningConfig(Config):

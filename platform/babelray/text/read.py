@@ -11,7 +11,6 @@ import json
 import lzma
 import re
 import zlib
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from babelray.errors import DataError
 from babelray.storage import Location
 from babelray.text.config import TextConfig, TextSource
+from babelray.text.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 BLOCK = 1 << 20
 GROUP = 1000
 """Largest number of sentences of one paragraph per `Group`."""
+NOT_UTF8 = "not UTF-8"
+LEAST_BAD, MAX_BAD = 3, 0.05
+"""So many lines that are not UTF-8, and a larger share than this, are an error."""
+MAX_CODES = 0.2
+"""A line of which more is control codes is not text in UTF-8."""
 COMPRESSED = (".gz", ".zst", ".xz")
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
 
@@ -106,7 +111,7 @@ def _row_groups(code: str, source: TextSource, file: Location, number: int) -> l
     return [Chunk(code, source, file, number, i, i + 1, size) for i, size in enumerate(sizes)]
 
 
-def read_groups(chunk: Chunk, config: TextConfig, counts: Counter[str]) -> Iterator[Group]:
+def read_groups(chunk: Chunk, config: TextConfig, counts: Tally) -> Iterator[Group]:
     """The paragraphs of a chunk, in order. Unusable lines are counted in `counts`, as read and dropped."""
     if chunk.source.format == "parquet":
         yield from _document_groups(_parquet_texts(chunk), chunk, counts)
@@ -144,33 +149,33 @@ def _plain_groups(lines: Iterator[tuple[int, str]], chunk: Chunk) -> Iterator[Gr
         yield group
 
 
-def _document_groups(texts: Iterator[tuple[int, str]], chunk: Chunk, counts: Counter[str]) -> Iterator[Group]:
+def _document_groups(texts: Iterator[tuple[int, str]], chunk: Chunk, counts: Tally) -> Iterator[Group]:
     """Whole documents: a line break separates paragraphs."""
     for offset, text in texts:
         document = (chunk.number << 40) | offset
         try:
             text.encode()
         except UnicodeEncodeError:  # half of a surrogate pair, which JSON can contain
-            _drop(counts, "not UTF-8")
+            _drop(counts, NOT_UTF8, text)
             continue
         for number, line in enumerate(line for line in map(tidy, text.splitlines()) if line):
             yield Group(document, number, [line])
 
 
-def _json_texts(lines: Iterator[tuple[int, str]], chunk: Chunk, counts: Counter[str]) -> Iterator[tuple[int, str]]:
+def _json_texts(lines: Iterator[tuple[int, str]], chunk: Chunk, counts: Tally) -> Iterator[tuple[int, str]]:
     for offset, line in lines:
         if not line:
             continue
         try:
             value = json.loads(line)
         except (json.JSONDecodeError, RecursionError):
-            _drop(counts, "not JSON")
+            _drop(counts, "not JSON", line)
             continue
         text = value.get(chunk.source.field) if isinstance(value, dict) else None
         if isinstance(text, str):
             yield offset, text
         else:
-            _drop(counts, f"no field {chunk.source.field!r}")
+            _drop(counts, f"no field {chunk.source.field!r}", line)
 
 
 def _parquet_texts(chunk: Chunk) -> Iterator[tuple[int, str]]:
@@ -186,28 +191,50 @@ def _parquet_texts(chunk: Chunk) -> Iterator[tuple[int, str]]:
                 yield row, text
 
 
-def _text_lines(chunk: Chunk, config: TextConfig, counts: Counter[str]) -> Iterator[tuple[int, str]]:
+def _text_lines(chunk: Chunk, config: TextConfig, counts: Tally) -> Iterator[tuple[int, str]]:
     """The lines of a chunk as text, with their offsets; blank ones as empty strings."""
     column = chunk.source.column
     for offset, line in _raw_lines(chunk, config, counts):
         if line is None:
-            _drop(counts, "line too long")
+            _drop(counts, "line too long", "")
             continue
-        try:
-            text = line.decode("utf-8").rstrip("\r\n")
-        except UnicodeDecodeError:
-            _drop(counts, "not UTF-8")
+        text = _decode(line)
+        if text is None:
+            _drop(counts, NOT_UTF8, f"{chunk.file.name}: {line[:200].decode('utf-8', 'replace')}")
             continue
         if column is not None and text.strip():
             columns = text.split("\t")
             if len(columns) <= column:
-                _drop(counts, "column missing")
+                _drop(counts, "column missing", text)
                 continue
             text = columns[column]
         yield offset, text.strip() if chunk.source.format == "jsonl" else tidy(text)
 
 
-def _raw_lines(chunk: Chunk, config: TextConfig, counts: Counter[str]) -> Iterator[tuple[int, bytes | None]]:
+def _decode(line: bytes) -> str | None:
+    """A line as text, without its end; None if it is not UTF-8, as which UTF-16 may pass but for its zeros."""
+    try:
+        text = line.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError:
+        return None
+    if text.isprintable():
+        return text
+    return None if len(_CODES.findall(text)) > MAX_CODES * len(text) else text
+
+
+def check_encoding(chunk: Chunk, counts: Tally) -> None:
+    """Raise an error if many lines of a chunk are not UTF-8: they would be lost, and those with accents first."""
+    bad = counts[f"dropped: {NOT_UTF8}"]
+    if bad >= LEAST_BAD and bad > MAX_BAD * counts["read"]:
+        example = counts.examples[f"dropped: {NOT_UTF8}"].removeprefix(f"{chunk.file.name}: ")
+        encoding = "UTF-16" if _CODES.search(example) else "the file's encoding, such as LATIN1 or CP1252,"
+        raise DataError(
+            f"{chunk.file} is not UTF-8: {bad:,} of {counts['read']:,} lines or sentences, such as {example!r}",
+            f"Convert it from {encoding} to UTF-8: iconv -f ENCODING -t UTF-8.",
+        )
+
+
+def _raw_lines(chunk: Chunk, config: TextConfig, counts: Tally) -> Iterator[tuple[int, bytes | None]]:
     """The lines of a chunk as bytes; a file that is damaged in the middle is an error, or counted."""
     with chunk.file.open() as raw:
         size = chunk.file.size()
@@ -231,9 +258,9 @@ def _is_damage(error: Exception) -> bool:
     return not isinstance(error, OSError) or (error.errno is None and "AWS Error" not in str(error))
 
 
-def _drop(counts: Counter[str], reason: str) -> None:
+def _drop(counts: Tally, reason: str, example: str) -> None:
     counts["read"] += 1
-    counts[f"dropped: {reason}"] += 1
+    counts.drop(reason, example)
 
 
 def _decompress(raw: BinaryIO, name: str) -> Any:
@@ -299,6 +326,7 @@ def read_bounded_lines(stream: Any, start: int, end: int | None, limit: int) -> 
         yield offset, rest
 
 
+_CODES = re.compile("[\x00-\x08\x0e-\x1f]")
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
 _INVISIBLE = re.compile("[\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ufeff]")
 
