@@ -68,11 +68,13 @@ def test_overrides_reach_keys_lists_and_types() -> None:
         ("encoder.scratch={training: {objectives: [{kind: mlm}]}}", "encoder: give either `path` or `scratch`"),
         ("encoder={scratch: {heads: 5, training: {objectives: [{kind: mlm}]}}}", r"heads \(5\) must divide width"),
         (
-            "encoder={scratch: {static: {objectives: [mlm]}, training: {objectives: [mlm], validation: {held_out: 0.1}}}}",
+            "encoder={scratch: {static: {objectives: [mlm]}, "
+            "training: {objectives: [mlm], validation: {held_out: 0.1}}}}",
             "must hold out the same share",
         ),
         (
-            "encoder={scratch: {architecture: xlm-roberta, static: {objectives: [mlm]}, training: {objectives: [mlm]}}}",
+            "encoder={scratch: {architecture: xlm-roberta, static: {objectives: [mlm]}, "
+            "training: {objectives: [mlm]}}}",
             "`static` needs the architecture roberta-prelayernorm",
         ),
         ("pretrain.objectives.1.name=mlm", "two objectives have the same name"),
