@@ -36,8 +36,8 @@ def bli(
         asked.add(left)
         if left in source.position and right in target.position:
             gold[left].add(target.position[right])
-    right = sum(map(len, gold.values())) / max(1, len(gold))
-    counts = {"words": len(gold), "coverage": len(gold) / max(1, len(asked)), "chance": right / max(1, len(target))}
+    answers = sum(map(len, gold.values())) / max(1, len(gold))
+    counts = {"words": len(gold), "coverage": len(gold) / max(1, len(asked)), "chance": answers / max(1, len(target))}
     if not gold:
         return {**rank_scores([]), "nn": rank_scores([]), **counts}
     queries_QD = source.matrix[torch.tensor([source.position[word] for word in gold])]
