@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from babelray.encoder.load import load_encoder, load_tokenizer
-from babelray.encoder.pool import length_groups, mean_pool, read_by_length, token_budget_batches
+from babelray.encoder.pool import (
+    length_groups,
+    mean_by_length,
+    mean_pool,
+    read_by_length,
+    token_budget_batches,
+)
+from babelray.encoder.scratch import ArchitectureConfig, static_encoder
 
 
 def test_mean_pool_ignores_what_is_masked() -> None:
@@ -23,21 +30,58 @@ def test_batches_hold_everything_once_within_the_budget(lengths: list[int], budg
     assert all(len(batch) * max(lengths[i] for i in batch) <= budget for batch in batches)
 
 
-def test_reading_by_length_changes_nothing_but_the_time(tiny_encoder: str) -> None:
-    model, tokenizer = load_encoder(tiny_encoder), load_tokenizer(tiny_encoder)
+def _batch(encoder: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """97 texts of different lengths."""
     generator = np.random.default_rng(0)
     texts = [" ".join(generator.choice(["cat", "sleeps", "Garten", "猫"], size=count)) for count in [1] * 90 + [9] * 7]
-    encoded = tokenizer([texts[i] for i in generator.permutation(len(texts))], padding=True, return_tensors="pt")
-    ids, mask = encoded["input_ids"], encoded["attention_mask"]
-    expected = model(input_ids=ids, attention_mask=mask).last_hidden_state[mask.bool()]
+    shuffled = [texts[i] for i in generator.permutation(len(texts))]
+    encoded = load_tokenizer(encoder)(shuffled, padding=True, return_tensors="pt")
+    return encoded["input_ids"], encoded["attention_mask"]
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_reading_by_length_changes_nothing_but_the_time(tiny_encoder: str, training: bool) -> None:
+    model = load_encoder(tiny_encoder)
+    ids, mask = _batch(tiny_encoder)
+    expected = model(input_ids=ids, attention_mask=mask).last_hidden_state
     seen: list[tuple[int, ...]] = []
-    note = lambda module, _, given: seen.append(tuple(given["input_ids"].shape))  # noqa: E731
+    note = lambda module, _, given: seen.append(tuple(given["attention_mask"].shape))  # noqa: E731
     model.register_forward_pre_hook(note, with_kwargs=True)
-    found = read_by_length(model, ids, mask)
-    assert found.shape[:2] == ids.shape
-    assert torch.allclose(found[mask.bool()], expected, atol=1e-5)
+    with torch.set_grad_enabled(training):
+        vectors = read_by_length(model, ids, mask)
+    assert vectors.shape[:2] == ids.shape
+    assert torch.allclose(vectors[mask.bool()], expected[mask.bool()], atol=1e-5)
     assert len(seen) == 6 and sum(rows for rows, _ in seen) == 97
     assert sum(rows * width for rows, width in seen) < 0.5 * ids.numel()
+    pooled = mask.bool() & (ids > 3)
+    with torch.set_grad_enabled(training):
+        means = mean_by_length(model, ids, mask, pooled)
+    assert torch.allclose(means, mean_pool(expected, pooled), atol=1e-5)
+
+
+def test_gradients_are_those_of_one_batch(tiny_encoder: str) -> None:
+    ids, mask = _batch(tiny_encoder)
+    gradients = []
+    for read in (read_by_length, lambda model, ids, mask: model(input_ids=ids, attention_mask=mask).last_hidden_state):
+        model = load_encoder(tiny_encoder)
+        mean_pool(read(model, ids, mask), mask).square().sum().backward()
+        gradients.append([parameter.grad for parameter in model.parameters() if parameter.grad is not None])
+    assert len(gradients[0]) == len(gradients[1])
+    for one, other in zip(*gradients, strict=True):
+        assert torch.allclose(one, other, atol=1e-4)
+
+
+def test_an_encoder_without_layers_reads_no_padding(tiny_encoder: str) -> None:
+    ids, mask = _batch(tiny_encoder)
+    config = ArchitectureConfig(width=16, heads=2)
+    model = static_encoder(config, vocabulary=300, seed=1).base_model.eval()
+    torch.nn.init.normal_(model.embeddings.position_embeddings.weight)
+    pooled = mask.bool() & (ids > 3)
+    expected = mean_pool(model(input_ids=ids, attention_mask=mask).last_hidden_state, pooled)
+    seen: list[int] = []
+    model.register_forward_pre_hook(lambda module, _, given: seen.append(given["input_ids"].numel()), with_kwargs=True)
+    assert torch.allclose(mean_by_length(model, ids, mask, pooled), expected, atol=1e-5)
+    assert seen == [int(pooled.sum())]
 
 
 @pytest.mark.parametrize(

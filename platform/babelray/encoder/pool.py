@@ -33,13 +33,66 @@ def read_by_length(encoder: PreTrainedModel, ids_BT: Tensor, mask_BT: Tensor, gr
     In one batch, padding to the longest text would be two thirds of the work. At padding, vectors are undefined.
     `groups` is for workers with different numbers of texts.
     """
+    hidden, order_B = [], []
+    for rows, hidden_btD in _groups(encoder, ids_BT, mask_BT, groups):
+        hidden.append(functional.pad(hidden_btD, (0, 0, 0, ids_BT.shape[1] - hidden_btD.shape[1])))
+        order_B.append(rows)
+    return torch.cat(hidden)[torch.cat(order_B).argsort()]
+
+
+def mean_by_length(
+    encoder: PreTrainedModel, ids_BT: Tensor, mask_BT: Tensor, pooled_BT: Tensor, groups: int | None = None
+) -> Tensor:
+    """The means (B, D) over the positions of texts where `pooled_BT` is set, read as `read_by_length` does.
+
+    An encoder without layers reads no padding at all.
+    """
+    if encoder.config.num_hidden_layers == 0:
+        return _static_means(encoder, ids_BT, pooled_BT.bool())
+    means, order_B = [], []
+    for rows, hidden_btD in _groups(encoder, ids_BT, mask_BT, groups):
+        means.append(mean_pool(hidden_btD, pooled_BT[rows, : hidden_btD.shape[1]]))
+        order_B.append(rows)
+    return torch.cat(means)[torch.cat(order_B).argsort()]
+
+
+def _groups(
+    encoder: PreTrainedModel, ids_BT: Tensor, mask_BT: Tensor, groups: int | None
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The rows of each group, and their vectors (b, t, D) up to the longest of the group.
+
+    In training all embeddings are looked up at once, since each look-up has a gradient as large as the vocabulary.
+    """
     lengths_B, order_B = mask_BT.sum(1).sort(stable=True)
-    hidden = []
-    for rows in order_B.split(length_groups(lengths_B.tolist(), groups)):
-        longest = int(mask_BT[rows[-1]].sum())
-        hidden_btD = encoder(input_ids=ids_BT[rows, :longest], attention_mask=mask_BT[rows, :longest]).last_hidden_state
-        hidden.append(functional.pad(hidden_btD, (0, 0, 0, ids_BT.shape[1] - longest)))
-    return torch.cat(hidden)[order_B.argsort()]
+    rows_of_groups = order_B.split(length_groups(lengths_B.tolist(), groups))
+    if not torch.is_grad_enabled():
+        for rows in rows_of_groups:
+            longest = int(mask_BT[rows[-1]].sum())
+            yield rows, _read(encoder, mask_BT[rows, :longest], input_ids=ids_BT[rows, :longest])
+        return
+    sorted_BT = mask_BT[order_B].bool()
+    embeddings_ND = encoder.get_input_embeddings()(ids_BT[order_B][sorted_BT])
+    counts = [int(mask_BT[rows].sum()) for rows in rows_of_groups]
+    for rows, embeddings_nD in zip(rows_of_groups, embeddings_ND.split(counts), strict=True):
+        mask_bt = mask_BT[rows, : int(mask_BT[rows[-1]].sum())]
+        positions_bt = (mask_bt.flatten().cumsum(0).view_as(mask_bt) - 1).clamp(min=0)
+        yield rows, _read(encoder, mask_bt, inputs_embeds=functional.embedding(positions_bt, embeddings_nD))
+
+
+def _read(encoder: PreTrainedModel, mask_bt: Tensor, **texts: Tensor) -> Tensor:
+    return encoder(attention_mask=mask_bt, **texts).last_hidden_state
+
+
+def _static_means(encoder: PreTrainedModel, ids_BT: Tensor, pooled_BT: Tensor) -> Tensor:
+    """The means (B, D) of texts by an encoder without layers, which reads each subword as a text of its own."""
+    first = encoder.config.pad_token_id + 1  # RoBERTa's first position
+    positions_BT = first + torch.arange(ids_BT.shape[1], device=ids_BT.device).expand_as(ids_BT)
+    ids_N1, positions_N1 = ids_BT[pooled_BT].unsqueeze(1), positions_BT[pooled_BT].unsqueeze(1)
+    hidden_ND = encoder(input_ids=ids_N1, position_ids=positions_N1).last_hidden_state[:, 0]
+    ends_B = pooled_BT.sum(1).cumsum(0)
+    starts_B = functional.pad(ends_B[:-1], (1, 0))
+    rows_N = torch.arange(len(hidden_ND), device=ids_BT.device)
+    return functional.embedding_bag(rows_N, hidden_ND, starts_B, mode="mean")
 
 
 def group_count(texts: int) -> int:

@@ -358,11 +358,11 @@ class Contrastive(GlobalObjective):
         """The source, the target and the hard negatives (H per direction that has some) of each pair: (B, K, D)."""
         from torch.nn.functional import embedding
 
-        from babelray.encoder.pool import group_count, mean_pool, read_by_length
+        from babelray.encoder.pool import group_count, mean_by_length
 
         groups = group_count(batch["rows"].numel())  # not the number of texts, which differs between workers
-        hidden_UTD = read_by_length(model.base_model, batch["ids"], batch["mask"], groups)
-        return embedding(batch["rows"], mean_pool(hidden_UTD, batch["pooled"]))  # deterministic, unlike indexing
+        vectors_UD = mean_by_length(model.base_model, batch["ids"], batch["mask"], batch["pooled"], groups)
+        return embedding(batch["rows"], vectors_UD)  # deterministic, unlike indexing
 
     def global_terms(self, vectors_ND: Tensor, global_context: Batch) -> Tensor:
         source_ND, target_ND = vectors_ND[:, 0], vectors_ND[:, 1]

@@ -180,9 +180,9 @@ class Distillation(GlobalObjective):
         """The encoder's and the teacher's vector of each text: (B, 2, D)."""
         import torch
 
-        from babelray.encoder.pool import mean_pool, read_by_length
+        from babelray.encoder.pool import mean_by_length
 
-        student_BD = mean_pool(read_by_length(model.base_model, batch["ids"], batch["mask"]), batch["pooled"])
+        student_BD = mean_by_length(model.base_model, batch["ids"], batch["mask"], batch["pooled"])
         return torch.stack([student_BD, batch["teacher"].to(student_BD.dtype)], 1)
 
     def global_terms(self, vectors_ND: Tensor, global_context: Batch) -> Tensor:

@@ -47,6 +47,6 @@ class StaticWords(Objective):
 
     def vectors(self, model: PreTrainedModel, batch: Batch) -> Tensor:
         """The encoder's vectors (B, D) of a batch's words."""
-        from babelray.encoder.pool import mean_pool, read_by_length
+        from babelray.encoder.pool import mean_by_length
 
-        return mean_pool(read_by_length(model.base_model, batch["ids"], batch["mask"]), batch["pooled"])
+        return mean_by_length(model.base_model, batch["ids"], batch["mask"], batch["pooled"])
