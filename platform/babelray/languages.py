@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import functools
+import re
+from collections.abc import Iterable, Mapping
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from babelray.errors import RecipeError
+
+CODE = re.compile(r"^[a-z]{2,3}(_[A-Za-z]+)?$")
 
 
 class Language(BaseModel):
@@ -15,7 +19,7 @@ class Language(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    code: str = Field(pattern=r"^[a-z]{2,3}(_[A-Za-z]+)?$", description="the code used in recipes and file names")
+    code: str = Field(pattern=CODE.pattern, description="the code used in recipes and file names")
     name: str = Field(description="English name")
     native: str = Field(description="the name in the language itself")
     family: str = Field(description="language family, with the branch of Indo-European")
@@ -23,6 +27,9 @@ class Language(BaseModel):
     iso639_3: str = Field(pattern=r"^[a-z]{3}$", description="ISO 639-3 code")
     segmenter: str = Field("icu", description="splits its sentences into words; ICU if not installed")
 
+
+NO_LANGUAGE = ("mis", "mul", "und", "zxx")
+"""ISO 639 codes of texts in an uncoded, several, an undetermined and no language."""
 
 _TABLE = """
 af | Afrikaans  | Afrikaans        | IE: Germanic      | Latn | afr
@@ -84,11 +91,61 @@ def _read_table() -> dict[str, Language]:
 LANGUAGES: dict[str, Language] = _read_table()
 
 
-def resolve(codes: Iterable[str], extra: Iterable[Language] = ()) -> dict[str, Language]:
-    """The languages with these codes, in this order; `extra` adds to the 40 or replaces one of them."""
+@functools.cache
+def describe_language(code: str) -> Language | None:
+    """A language beyond the built-in ones by its ISO 639 code, such as `is`, `yue` or `ace_Arab`; None if it has none.
+
+    >>> describe_language("yue").name, describe_language("xx")
+    ('Cantonese', None)
+    """
+    import langcodes
+
+    tag = code.replace("_", "-")
+    if not CODE.fullmatch(code) or not langcodes.tag_is_valid(tag):
+        return None
+    language = langcodes.Language.get(tag)
+    try:
+        iso639_3 = language.to_alpha3()
+    except LookupError:
+        return None
+    if iso639_3 in NO_LANGUAGE or language.language_name().startswith("Unknown language"):
+        return None
+    return Language(
+        code=code,
+        name=language.display_name(),
+        native=language.autonym(),
+        family="",
+        script=language.maximize().script or "Zyyy",
+        iso639_3=iso639_3,
+    )
+
+
+def language_name(code: str, languages: Mapping[str, Language] = LANGUAGES) -> str:
+    """The name of a language, or of a pair such as `de-en` or `ende`; empty if it is not known.
+
+    >>> language_name("ende"), language_name("de-fr"), language_name("yue"), language_name("xx")
+    ('English – German', 'German – French', 'Cantonese', '')
+    """
+    names = {one: language.name for one, language in {**LANGUAGES, **languages}.items()}
+    if code in names:
+        return names[code]
+    pair = code.split("-") if "-" in code else [code[:2], code[2:]]
+    if len(code) > 3 and all(one in names for one in pair):
+        return " – ".join(names[one] for one in pair)
+    described = describe_language(code)
+    return described.name if described else ""
+
+
+def resolve(codes: Iterable[str], extra: Iterable[Language] = (), any_iso: bool = False) -> dict[str, Language]:
+    """The languages with these codes, in this order; `extra` adds to the 40 or replaces one of them.
+
+    `any_iso`: other ISO 639 codes are accepted too.
+    """
     available = LANGUAGES | {language.code: language for language in extra}
     resolved: dict[str, Language] = {}
     for code in codes:
+        if code not in available and any_iso and (described := describe_language(code)):
+            available[code] = described
         if code not in available:
             near = difflib.get_close_matches(code, available, n=1) or [
                 language.code for language in available.values() if language.name.lower() == code.lower()

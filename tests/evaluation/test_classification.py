@@ -22,7 +22,7 @@ from babelray.evaluation.classification import (
     read_texts,
     text_examples,
 )
-from babelray.evaluation.transfer import names_of
+from babelray.evaluation.data_languages import names_of
 from babelray.storage import Location
 
 

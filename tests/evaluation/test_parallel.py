@@ -212,12 +212,40 @@ def test_languages_beyond_the_40(tmp_path: Path) -> None:
     location = write(tmp_path, {name: ["a", "b"] for name in names})
     czech = {"code": "cs", "name": "Czech", "native": "čeština", "family": "IE: Slavic", "script": "Latn"}
     extra = [czech | {"iso639_3": "ces"}]
-    assert [found.language for found in Tatoeba(data=str(location)).read()] == ["de"]
+    assert [found.language for found in Tatoeba(data=str(location)).read()] == ["de", "ces"]
+    assert [found.language for found in Tatoeba(data=str(location), languages=["cs"]).read()] == ["cs"]
     assert [found.language for found in Tatoeba(data=str(location), extra_languages=extra).read()] == ["de", "cs"]
     only = Tatoeba(data=str(location), extra_languages=extra, languages=["cs"])
     assert [found.language for found in only.read()] == ["cs"]
-    with pytest.raises(RecipeError, match="unknown language 'cs'"):
-        Tatoeba(data=str(location), languages=["cs"]).read()
+    with pytest.raises(RecipeError, match="unknown language 'xx'"):
+        Tatoeba(data=str(location), languages=["xx"]).read()
+
+
+def test_every_language_of_the_data_is_read_and_omissions_are_said(tmp_path: Path) -> None:
+    """All codes of LASER's Tatoeba that the 40 languages lack are ISO codes."""
+    codes = "amh ang arq arz ast awa aze bel ben ber bos bre cat cbk ceb ces cha cor csb cym dsb dtp epo fao fry gla "
+    codes += "gle glg gsw hrv hsb hye ido ile ina isl kab khm kur kzj lat lfn lit lvs max mhr mkd mon nds nno nob nov "
+    codes += "oci orv pam pms pol ron slk slv sqi srp swe swg tat tuk tzl uig ukr uzb war wuu xho yid yue"
+    for code in codes.split():
+        write(tmp_path, {f"tatoeba.{code}-eng.{side}": [f"A sentence in {side}."] for side in (code, "eng")})
+    write(tmp_path, {f"tatoeba.qqq-eng.{side}": ["?"] for side in ("qqq", "eng")})
+    write(tmp_path, {f"tatoeba.deu-fra.{side}": ["?"] for side in ("deu", "fra")})
+    benchmark = Tatoeba(data=str(tmp_path))
+    found = [pair.language for pair in benchmark.read()]
+    assert {*codes.split()} - {"ben"} | {"bn"} == {*found} and "qqq" not in found
+    (omission,) = benchmark.omissions()
+    assert all(name in omission for name in ("tatoeba.qqq-eng.qqq", "tatoeba.deu-fra.deu")) and "yue" not in omission
+    assert Tatoeba(data=str(tmp_path), languages=["yue"]).omissions() == []
+
+
+def test_columns_of_other_languages_are_written_like_the_hub(tmp_path: Path) -> None:
+    short = table(tmp_path, "key|en|de|is|url", "a|dog|Hund|hundur|http", name="short.tsv")
+    assert [pair.language for pair in Tatoeba(data=str(short)).read()] == ["de", "is"]
+    assert Tatoeba(data=str(short)).omissions() == [
+        "not read, since their names are no language codes: columns key, url"
+    ]
+    long = table(tmp_path, "id|eng|deu|isl|ace_Arab|text", "1|dog|Hund|hundur|x|y", name="long.tsv")
+    assert [pair.language for pair in Tatoeba(data=str(long)).read()] == ["de", "ace_Arab", "isl"]
 
 
 def test_only_files_that_are_read_count_as_data(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from babelray.evaluation.stored_result import (
     same_data,
     shared_languages,
 )
+from babelray.languages import language_name
 from babelray.metrics.example_scores import ExampleScores, p_value
 from babelray.metrics.format import format_chance, format_p, format_score
 from babelray.metrics.intervals import format_interval
@@ -76,6 +77,8 @@ def evaluate_model(
     with console.status(title):
         result = benchmark.score(System(folder))
     print_result(result, benchmark, title, console)
+    for omission in benchmark.omissions():
+        console.print(omission, highlight=False, markup=False, soft_wrap=True)
     about |= {
         "fingerprint": key,
         "scores": result.scores,
@@ -134,7 +137,7 @@ def print_result(result: Result, benchmark: Benchmark, title: str, console: Cons
 
     columns = {name: kind for name, kind in benchmark.columns.items() if name in _shared(result.scores)}
     intervals = result.confidence(benchmark.main_metric)
-    table = Table("", title=title, title_justify="left", title_style="bold")
+    table = Table("", "", title=title, title_justify="left", title_style="bold")
 
     def cells(code: str, values: Mapping[str, float], chance: float | None) -> list[str]:
         row = []
@@ -152,12 +155,12 @@ def print_result(result: Result, benchmark: Benchmark, title: str, console: Cons
                 if shown:
                     table.add_column(heading, justify="right", style="dim")
     for language, values in result.scores.items():
-        table.add_row(language, *cells(language, values, result.chance.get(language)))
+        table.add_row(language, language_name(language), *cells(language, values, result.chance.get(language)))
     if len(result.scores) > 1:
         table.add_section()
         means = {name: result.mean(name) for name in columns}
         chance = fmean(result.chance.values()) if result.chance else None
-        table.add_row("mean", *cells("", means, chance), style="bold")
+        table.add_row("", "mean", *cells("", means, chance), style="bold")
     console.print(table)
 
 

@@ -161,6 +161,10 @@ class Benchmark(Config):
             return error.problem.removeprefix(f"{self.label}: ")
         return None
 
+    def omissions(self) -> list[str]:
+        """Sentences about what the data have besides, and the benchmark does not read."""
+        return []
+
     def completed(self, **defaults: Any) -> Self:
         """The benchmark with default values for fields that it has and that are not set."""
         missing = {name: value for name, value in defaults.items() if getattr(self, name, value) is None}

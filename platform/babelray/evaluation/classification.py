@@ -29,8 +29,9 @@ from pydantic import Field, model_validator
 from babelray.config import Config
 from babelray.errors import DataError
 from babelray.evaluation.benchmark import BENCHMARKS
+from babelray.evaluation.data_languages import names_of
 from babelray.evaluation.tables import checked_number
-from babelray.evaluation.transfer import Ranges, Reading, TransferBenchmark, names_of
+from babelray.evaluation.transfer import Ranges, Reading, TransferBenchmark
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

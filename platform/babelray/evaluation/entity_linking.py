@@ -32,7 +32,7 @@ from pydantic import model_validator
 
 from babelray.errors import DataError
 from babelray.evaluation.benchmark import BENCHMARKS, EncoderBenchmark, Result, System
-from babelray.languages import LANGUAGES
+from babelray.evaluation.data_languages import describe_unread, languages_of_files
 from babelray.lexicon.synonyms import LINE, read_names
 from babelray.storage import Location
 
@@ -88,13 +88,17 @@ class EntityLinking(EncoderBenchmark):
         return self
 
     def _mention_files(self) -> dict[str, Location]:
-        locations = {code: Location.parse(self.data.replace("{lang}", code)) for code in self.languages or LANGUAGES}
+        codes = self.languages or languages_of_files(self.data).codes
+        locations = {code: Location.parse(self.data.replace("{lang}", code)) for code in codes}
         files = {code: location for code, location in locations.items() if location.is_file()}
         missing = [str(location) for code, location in locations.items() if code not in files]
         if not files or (self.languages and missing):
             where = missing[0] if self.languages else self.data
             raise DataError(f"there are no mentions at {where}", "Give files such as `{lang}_1k_test_query.txt`.")
         return files
+
+    def omissions(self) -> list[str]:
+        return [] if self.languages else describe_unread(languages_of_files(self.data).unread)
 
     def _names(self, code: str) -> list[Location]:
         location = Location.parse(self.knowledge_base.replace("{lang}", code))

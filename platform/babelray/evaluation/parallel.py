@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from pydantic import Field
 
 from babelray.errors import DataError
 from babelray.evaluation.benchmark import EncoderBenchmark
+from babelray.evaluation.data_languages import codes_of, describe_unread, further_languages
 from babelray.evaluation.tables import checked_number
 from babelray.languages import LANGUAGES, Language, resolve
 from babelray.storage import Location
@@ -32,8 +33,6 @@ LAYOUTS = (
     "Give a folder with LASER's `tatoeba.deu-eng.deu` and `.eng`, XTREME's `de-en.de` and `.en`, Moses' "
     "`name.de-en.de` and `.en`, or `.tsv` tables with a header of language codes."
 )
-MACROLANGUAGES = {"ara": "arb", "est": "ekk", "fas": "pes", "msa": "zsm", "swa": "swh", "zho": "cmn"}
-"""ISO 639-3 codes of groups of languages, and the member that is meant; Tatoeba has `ara` and `est`."""
 SORTED_LINES = 12
 """With at least this many different lines, alphabetical order is no coincidence (one in half a billion)."""
 MAX_COLUMNS = 8
@@ -59,7 +58,7 @@ class ParallelBenchmark(EncoderBenchmark):
     """A folder, a file or a pattern, local or on S3."""
     hub: str = "en"
     languages: list[str] | None = None
-    """Only these; by default all that have data."""
+    """Only these, by their codes; by default all that have data, also beyond the 40."""
     extra_languages: list[Language] = Field(default_factory=list)
     """Languages beyond the 40, or other settings for one of them, as in a recipe."""
     where: dict[str, tuple[float, float]] = Field(default_factory=dict)
@@ -78,8 +77,15 @@ class ParallelBenchmark(EncoderBenchmark):
     def read(self) -> list[ParallelSentences]:
         languages = LANGUAGES | {language.code: language for language in self.extra_languages}
         if self.languages is not None:
-            languages = resolve(self.languages, self.extra_languages)
-        return list(read_parallel(Location.parse(self.data), self.hub, languages, self.where))
+            languages = resolve(self.languages, self.extra_languages, any_iso=True)
+        location = Location.parse(self.data)
+        return list(read_parallel(location, self.hub, languages, self.where, further=self.languages is None))
+
+    def omissions(self) -> list[str]:
+        if self.languages is not None:
+            return []
+        languages = LANGUAGES | {language.code: language for language in self.extra_languages}
+        return unread_parallel(self.sources(), self.hub, languages)
 
 
 def read_parallel(
@@ -87,14 +93,15 @@ def read_parallel(
     hub: str = "en",
     languages: Mapping[str, Language] = LANGUAGES,
     where: Mapping[str, tuple[float, float]] | None = None,
+    further: bool = False,
 ) -> Iterator[ParallelSentences]:
     """The parallel sentences of each language, in the order of `languages`; all files are checked before the first.
 
     `location` is a folder, a table, or a pattern of tables such as `dir/*.tsv`; several tables are read one after the
-    other. Files and columns of other languages are skipped. `where`: only rows of tables whose numbers in these columns
-    are in these ranges, ends included.
+    other. Files and columns of other languages are skipped, unless `further` is set: then they follow by their codes.
+    `where`: only rows of tables whose numbers in these columns are in these ranges, ends included.
     """
-    codes = _Codes(languages, hub)
+    codes = _Codes(languages, hub, further)
     if location.is_file() or not location.exists():
         tables = [location] if location.is_file() else location.glob()
         if not tables:
@@ -106,7 +113,7 @@ def read_parallel(
     if files and where:
         raise DataError(f"{location} has files for each language, no table", "Leave out `where`: it is for tables.")
     if files:
-        return iter([_aligned(files[code], code) for code in languages if code in files])
+        return iter([_aligned(files[code], code) for code in codes.ordered(files)])
     if tables:
         return _tables(tables, codes, where or {})
     raise DataError(f"no parallel sentences of {hub!r} and another language in {location}", LAYOUTS)
@@ -120,19 +127,51 @@ def _readable(location: Location) -> list[str]:
     ]
 
 
+def unread_parallel(files: Sequence[Location], hub: str, languages: Mapping[str, Language] = LANGUAGES) -> list[str]:
+    """Sentences about files and columns that are not read as sentences of a language."""
+    codes = _Codes(languages, hub, further=True)
+    names, columns = [], []
+    for file in files:
+        if match := _PAIR.fullmatch(file.name):
+            pair = {codes.of(match["first"]), codes.of(match["second"])}
+            if None in pair or hub not in pair:
+                names.append(file.name)
+        else:
+            header = [name.strip() for name in _lines(file)[0].split("\t")]
+            columns += [name for name, code in zip(header, codes.of_columns(header), strict=True) if code is None]
+    without = f"not read, since they are not of {hub!r} and another language: "
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    sentences = [f"{without}{', '.join(names[:5])}{more}"] if names else []
+    return [*sentences, *describe_unread(dict.fromkeys(columns), "columns ")]
+
+
 class _Codes:
     """The languages of the codes in names and headers."""
 
-    def __init__(self, languages: Mapping[str, Language], hub: str) -> None:
+    def __init__(self, languages: Mapping[str, Language], hub: str, further: bool = False) -> None:
         self.hub = hub
         self.languages = languages
+        self.further = further
         every = [*languages.values(), *([LANGUAGES[hub]] if hub in LANGUAGES else [])]
-        self._codes = {language.iso639_3: language.code for language in every}
-        self._codes |= {macro: self._codes[own] for macro, own in MACROLANGUAGES.items() if own in self._codes}
-        self._codes |= {code: code for code in [*languages, hub]}
+        self._codes = codes_of({language.code: language.iso639_3 for language in every}) | {hub: hub}
 
     def of(self, text: str) -> str | None:
-        return self._codes.get(text.strip())
+        """The language of a code in the name of a file."""
+        text = text.strip()
+        return self._codes.get(text) or (text if self.further and further_languages([text], []) else None)
+
+    def of_columns(self, header: Sequence[str]) -> list[str | None]:
+        """The languages of columns: others than the known ones only if their codes are written like that of the hub."""
+        header = [name.strip() for name in header]
+        known = [self._codes.get(name) for name in header]
+        hubs = [name for name, code in zip(header, known, strict=True) if code == self.hub]
+        others = further_languages(header, hubs) if self.further and hubs else []
+        return [code or (name if name in others else None) for name, code in zip(header, known, strict=True)]
+
+    def ordered(self, found: Collection[str]) -> list[str]:
+        """The languages that were found, the known ones first, in their order."""
+        known = [code for code in self.languages if code in found]
+        return [*known, *sorted(code for code in found if code not in self.languages)]
 
 
 class _PairFiles(NamedTuple):
@@ -201,7 +240,11 @@ def _tables(
     """The languages of all tables, which are read and checked first. Tables without the hub are skipped."""
     pairs_of: dict[str, list[tuple[str, str]]] = {}
     contents = {location: [line.split("\t") for line in _lines(location)] for location in locations}
-    tables = {location: rows for location, rows in contents.items() if codes.hub in map(codes.of, rows[0])}
+    tables = {
+        location: rows
+        for location, rows in contents.items()
+        if codes.hub in codes.of_columns([name.strip() for name in rows[0]])
+    }
     if not tables:
         columns = ", ".join(contents[locations[0]][0][:MAX_COLUMNS])
         raise DataError(f"{locations[0]}, line 1: no column {codes.hub!r}", f"It has: {columns}. {LAYOUTS}")
@@ -212,11 +255,7 @@ def _tables(
         rows_of = " in the rows that `where` asks for" if where else ""
         problem = f"{next(iter(tables))}, line 1: no sentence in {codes.hub!r} and another language{rows_of}"
         raise DataError(problem, "Name the columns by language codes, such as `de`.")
-    return (
-        ParallelSentences(code, *map(list, zip(*pairs_of[code], strict=True)))
-        for code in codes.languages
-        if code in pairs_of
-    )
+    return (ParallelSentences(code, *map(list, zip(*pairs_of[code], strict=True))) for code in codes.ordered(pairs_of))
 
 
 def _table(
@@ -242,8 +281,7 @@ def _table(
         ):
             rows.append([cell.strip() for cell in cells])
     columns: dict[str, int] = {}
-    for column, name in enumerate(header):
-        code = codes.of(name)
+    for column, code in enumerate(codes.of_columns(header)):
         if code is None or not any(_has_letters(row[column]) for row in rows):
             continue
         if code in columns:

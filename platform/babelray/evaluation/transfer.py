@@ -14,7 +14,7 @@ from pydantic import Field, field_validator, model_validator
 
 from babelray.errors import DataError
 from babelray.evaluation.benchmark import BATCH_TOKENS, Benchmark, Result, System
-from babelray.evaluation.parallel import MACROLANGUAGES
+from babelray.evaluation.data_languages import describe_unread, languages_of_files, names_of
 from babelray.languages import LANGUAGES
 from babelray.metrics.intervals import Interval
 from babelray.storage import AnyPath, Location
@@ -27,19 +27,6 @@ if TYPE_CHECKING:
     from babelray.objectives.labelled import Example, Head
 
 Ranges = dict[str, tuple[float, float]]
-
-
-def names_of(code: str) -> list[str]:
-    """The names that files and columns may give a language: `de`, `deu`, `deu_Latn`.
-
-    >>> names_of("zh")
-    ['zh', 'cmn', 'cmn_Hans', 'zho', 'zho_Hans']
-    """
-    if code not in LANGUAGES:
-        return [code]
-    language = LANGUAGES[code]
-    codes = [language.iso639_3, *(macro for macro, own in MACROLANGUAGES.items() if own == language.iso639_3)]
-    return [code, *(name for iso in codes for name in (iso, f"{iso}_{language.script}"))]
 
 
 class Reading(NamedTuple):
@@ -103,6 +90,17 @@ class TransferBenchmark(Benchmark):
     def learned(self) -> list[str]:
         return self.train_languages or [self.hub]
 
+    def _tested(self) -> list[str]:
+        """The languages that are tested, if they have data: all that have files, or, in one file, the built-in ones."""
+        if self.languages:
+            return self.languages
+        return languages_of_files(self.data).codes if "{lang}" in self.data else list(LANGUAGES)
+
+    def omissions(self) -> list[str]:
+        if self.languages:
+            return []
+        return describe_unread(languages_of_files(self.data).unread) if "{lang}" in self.data else []
+
     def _files(self, pattern: str, code: str) -> list[Location]:
         """The files of a language, by the first of its names that has any."""
         spelled = dict.fromkeys(pattern.replace("{lang}", name) for name in names_of(code))
@@ -113,7 +111,7 @@ class TransferBenchmark(Benchmark):
         return []
 
     def sources(self, languages: Sequence[str] = ()) -> list[Location]:
-        tested = [location for code in self.languages or LANGUAGES for location in self._files(self.data, code)]
+        tested = [location for code in self._tested() for location in self._files(self.data, code)]
         if not tested:
             raise DataError(f"{self.label}: there are no test data at {self.data}", "Check the path.")
         learned = [location for code in self.learned for location in self._files(self.train, code)]
@@ -129,7 +127,7 @@ class TransferBenchmark(Benchmark):
 
     def test_data(self) -> dict[str, list[Any]]:
         """The test examples, by language."""
-        return self._all(self.data, self.languages or list(LANGUAGES), training=False, needed=bool(self.languages))
+        return self._all(self.data, self._tested(), training=False, needed=bool(self.languages))
 
     def _all(self, pattern: str, codes: Sequence[str], training: bool, needed: bool) -> dict[str, list[Any]]:
         examples = {}

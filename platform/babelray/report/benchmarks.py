@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from babelray.languages import LANGUAGES
+from babelray.languages import language_name
 from babelray.metrics.closeness import closeness
 from babelray.report import plots
 from babelray.report.frame import Section, escaped, figure, format_p, format_score, html_table, signed
@@ -67,19 +67,6 @@ def overview(results: Mapping[str, BenchmarkResults]) -> Section:
     head = ["benchmark", "metric", "languages", "before", "after", "change", "p"]
     legend = f'<p class="note">{LEGEND}</p>' if any(result.p for result in results.values()) else ""
     return Section("All benchmarks", f"{text}{html_table(head, rows)}{legend}")
-
-
-def language_name(code: str, languages: Mapping[str, Language]) -> str:
-    """Of a language, or of a pair such as `de-en` or `ende`; empty if not known.
-
-    >>> language_name("ende", {}), language_name("de-fr", {}), language_name("xx", {})
-    ('English – German', 'German – French', '')
-    """
-    names = {one: language.name for one, language in {**LANGUAGES, **languages}.items()}
-    if code in names:
-        return names[code]
-    pair = code.split("-") if "-" in code else [code[:2], code[2:]]
-    return " – ".join(names[one] for one in pair) if all(one in names for one in pair) else ""
 
 
 def published_table(benchmark: str) -> str:

@@ -119,6 +119,8 @@ def available(benchmarks: Sequence[Benchmark], job: Job[Any]) -> list[Benchmark]
             job.notify(f"left out: {benchmark.label}, since {missing}")
         else:
             complete.append(benchmark)
+            for omission in benchmark.omissions():
+                job.notify(f"{benchmark.label}: {omission}")
     return complete
 
 
