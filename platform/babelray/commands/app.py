@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from babelray.commands import align, benchmarks, dashboard, doctor, inspection, lists, submit, sweep
+from babelray.commands import align, benchmarks, dashboard, doctor, inspection, lists, submit, sweep, word_align
 from babelray.commands import run as runs
 from babelray.commands.options import console, errors
 from babelray.errors import INTERRUPTED, BabelrayError
@@ -50,7 +50,15 @@ def assemble() -> typer.Typer:
     app.command()(runs.run)
     for stage in ordered_stages().values():
         _add_stage(app, stage)
-    for command in (align.bli, benchmarks.compare, sweep.sweep, submit.submit, lists.components, lists.languages):
+    for command in (
+        align.bli,
+        word_align.word_align,
+        benchmarks.compare,
+        sweep.sweep,
+        submit.submit,
+        lists.components,
+        lists.languages,
+    ):
         app.command()(command)
     app.add_typer(inspection.vectors, name="vectors")
     app.add_typer(inspection.transport, name="transport")

@@ -61,7 +61,7 @@ def show_transport(
 ) -> None:
     """Print which words of a translation an encoder aligns with those of a sentence, in percent.
 
-    `babelray transport show xlm-roberta-base "Die Katze schläft." "The cat sleeps." --from de`
+    `babelray transport show babelray-mini "Ich trinke jeden Morgen Kaffee." "I drink coffee every morning." --from de`
     """
     from babelray.evaluation.soft_alignment import show, soft_alignment
 
