@@ -102,9 +102,9 @@ def test_a_ray_address_that_does_not_answer(babelray, recipe_file) -> None:
     failed(babelray("run", str(recipe_file()), RAY_ADDRESS="nonsense"), "the Ray address nonsense does not answer")
 
 
-def test_storage_that_cannot_be_written(babelray, recipe_file, tmp_path: Path) -> None:
+def test_storage_that_cannot_be_written(cli, recipe_file, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    failed(babelray("run", str(recipe_file()), f"storage={tmp_path}/file/runs"), "a part of the path is a file")
+    failed(cli("run", str(recipe_file()), f"storage={tmp_path}/file/runs"), "a part of the path is a file")
 
 
 def test_dry_run_shows_the_plan_and_writes_nothing(cli, recipe_file, tmp_path: Path) -> None:
@@ -112,6 +112,20 @@ def test_dry_run_shows_the_plan_and_writes_nothing(cli, recipe_file, tmp_path: P
     assert process.returncode == 0
     assert "steps: 77" in process.stdout
     assert process.stdout.count("to do") >= 7
+    assert "no problem found; needs at least 0.0 GB of" in process.stdout
+    assert not (tmp_path / "runs").exists()
+
+
+def test_all_problems_are_found_before_the_run(cli, recipe_file, tmp_path: Path) -> None:
+    arguments = [str(recipe_file()), "encoder={path: /nowhere}", "languages=[en]", "--force", "foo"]
+    for dry_run in ([], ["--dry-run"]):
+        failed(
+            cli("run", *arguments, *dry_run),
+            "4 problems",
+            "1. there is no stage 'foo'",
+            "there is no folder /nowhere with an encoder",
+            "there is only one language: nothing can be aligned",
+        )
     assert not (tmp_path / "runs").exists()
 
 

@@ -20,8 +20,10 @@ def test_layers() -> None:
 
 
 def test_what_is_no_encoder(tiny_encoder: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot load the encoder"):
+    with pytest.raises(DataError, match="there is no folder .*/none with an encoder"):
         load_encoder(str(tmp_path / "none"))
+    with pytest.raises(DataError, match="cannot load the encoder none/such"):
+        load_encoder("none/such")
     shutil.copy(Path(tiny_encoder) / "config.json", tmp_path)
     with pytest.raises(DataError, match="cannot load the encoder") as caught:
         load_masked_lm(str(tmp_path))

@@ -12,6 +12,7 @@ from babelray.config import Config
 from babelray.errors import ClusterError, RecipeError, TrainingError
 from babelray.pipeline import execution as pipeline
 from babelray.pipeline import force as module
+from babelray.pipeline import preflight
 from babelray.pipeline.plan import PlanPart, Step
 from babelray.pipeline.stage import Job, Stage
 from babelray.recipe.load import load_recipe
@@ -66,7 +67,7 @@ def stages(recipe_file, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list
         ]
         return [PlanPart(recipe.name, recipe, steps)]
 
-    monkeypatch.setattr(pipeline, "plan_parts", plan_parts)
+    monkeypatch.setattr(preflight, "plan_parts", plan_parts)
     monkeypatch.setattr(pipeline, "tracked", lambda *_: contextlib.nullcontext(NoTracker()))
     run(recipe_file())
     assert [stage.parts for stage in stages] == [2, 2]

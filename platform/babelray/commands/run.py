@@ -10,7 +10,7 @@ from babelray.commands.options import DryRun, Force, Overrides, RecipePath, cons
 from babelray.errors import BabelrayError
 
 if TYPE_CHECKING:
-    from babelray.pipeline.plan import PlanPart
+    from babelray.pipeline.preflight import CheckedPlan
     from babelray.pipeline.stage import Stage
     from babelray.recipe.run import Run
 
@@ -61,30 +61,39 @@ def run_recipe(path: str, overrides: Sequence[str] | None, until: str | None, dr
     """Run a recipe up to a stage, and print its results; or only print its plan."""
     from babelray.commands.summary import print_results
     from babelray.pipeline import execution
-    from babelray.pipeline.plan import plan_parts
+    from babelray.pipeline.preflight import checked_plan
     from babelray.recipe.load import load_any_run
 
     recipe = load_any_run(path, overrides or [])
     if dry_run:
-        _print_plan(recipe, plan_parts(recipe, until))
+        _print_plan(recipe, checked_plan(recipe, until, force))
         return
     result = execution.run(recipe, console, until, force)
     print_results(result, console)
     print_dashboard(recipe)
 
 
-def _print_plan(recipe: Run, parts: Sequence[PlanPart]) -> None:
+def _print_plan(recipe: Run, plan: CheckedPlan) -> None:
     """The resolved recipe, and every step with its state; steps that several parts share once."""
     from rich.table import Table
 
+    from babelray.pipeline.preflight import describe_demands
+
+    parts = plan.parts
     console.print(recipe.to_yaml(), highlight=False, markup=False, soft_wrap=True)
     columns = ["stage", "fingerprint", "state", "location"]
     table = Table(*(["run", *columns] if len(parts) > 1 else columns), box=None, pad_edge=False)
+    table.columns[-1].overflow = "fold"
     printed: set[str] = set()
     for part in parts:
         for step in part.steps:
             if step.fingerprint not in printed:
                 printed.add(step.fingerprint)
-                cells = [step.name, step.fingerprint, step.status(), str(step.location)]
+                state = step.status()
+                if step.fingerprint in plan.forced and state != "to do":
+                    state += ", to be made again"
+                cells = [step.name, step.fingerprint, state, str(step.location)]
                 table.add_row(*([part.name, *cells] if len(parts) > 1 else cells))
     console.print(table)
+    if plan.demands:
+        console.print(f"\nno problem found; {describe_demands(recipe, plan.demands)}", highlight=False, soft_wrap=True)

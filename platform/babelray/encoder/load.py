@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import inspect
 import json
 import os
@@ -14,7 +15,7 @@ from babelray.errors import DataError
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
     from babelray.storage import AnyPath, Location
 
@@ -22,6 +23,9 @@ HeadKind = Literal["classification", "tagging", "question-answering"]
 
 SAFE = {"use_safetensors": True, "trust_remote_code": False}
 """No pickled weights, and no code from the same folder."""
+ENCODER_REMEDY = (
+    "Name a folder written by `save_pretrained`, a Hugging Face name such as `xlm-roberta-base`, or `babelray-mini`."
+)
 SHIPPED = {"babelray-mini": Path(__file__).resolve().parent.parent / "mini"}
 """Encoders that are part of Babelray, by name."""
 
@@ -35,6 +39,47 @@ def locate_encoder(path: AnyPath) -> str:
 
         return download_version(path, tracking_uri("runs"))
     return str(SHIPPED.get(path, path))
+
+
+def check_encoder_path(path: AnyPath) -> None:
+    """Raise an error if a path is that of a missing folder. No model hub is asked."""
+    folder = locate_encoder(path)
+    if folder.startswith(("s3://", "models:/")):
+        return
+    if not os.path.isdir(folder):
+        if near := difflib.get_close_matches(folder, SHIPPED, n=1):
+            raise DataError(f"there is no encoder {path!r}", f"Did you mean {near[0]!r}?")
+        if folder.startswith(("/", ".", "~")) or folder.count("/") > 1:
+            raise DataError(f"there is no folder {path} with an encoder", ENCODER_REMEDY)
+
+
+def check_encoder_files(path: AnyPath) -> None:
+    """Raise an error if an encoder cannot be loaded: its configuration, its tokenizer or its weights are missing."""
+    read_config(path)
+    folder = locate_encoder(path)
+    if os.path.isdir(folder):
+        load_tokenizer(path)
+        if not any(Path(folder).glob("*.safetensors")):
+            raise DataError(
+                f"the folder {path} has no model.safetensors", "Pickled weights are not loaded: save it anew."
+            )
+
+
+def read_config(path: AnyPath) -> PretrainedConfig:
+    """The configuration of the encoder in a folder, also on S3, or of a name."""
+    from transformers import AutoConfig
+
+    from babelray.storage import Location
+
+    check_encoder_path(path)
+    with contextlib.ExitStack() as stack:
+        source = locate_encoder(path)
+        if os.path.isdir(source) and not (Path(source) / "config.json").exists():
+            raise DataError(f"the folder {path} holds no encoder: it has no config.json", ENCODER_REMEDY)
+        if source.startswith("s3://"):
+            source = str(stack.enter_context((Location.parse(source) / "config.json").local_input()))
+        stack.enter_context(_explain_errors(path))
+        return AutoConfig.from_pretrained(source, trust_remote_code=False)
 
 
 def encoder_files(path: AnyPath) -> list[Location]:
@@ -143,6 +188,7 @@ def _explain_errors(path: AnyPath) -> Iterator[None]:
     """Convert errors of transformers about a folder or a name into a `DataError`."""
     from safetensors import SafetensorError
 
+    check_encoder_path(path)
     try:
         yield
     except (OSError, ValueError, KeyError, SafetensorError) as error:

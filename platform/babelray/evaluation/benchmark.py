@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from babelray.encoder.text_encoder import TextEncoder
     from babelray.storage import AnyPath, Location
 
-PAPER_LAYER = 7
-"""The layer that Hämmerl et al. (2022) and others before them read sentences from."""
 BATCH_TOKENS = 8192
 ROUNDING = 1e-4
 """Stored scores of examples are rounded; their mean may differ from the metric by less than this."""
@@ -207,8 +205,7 @@ class EncoderBenchmark(Benchmark):
     """A benchmark that reads the vectors of one layer of an encoder."""
 
     layer: int | None = None
-    """The layer that is read, `evaluate.layer` by default; without one 7, or the last of an encoder that has fewer.
-    Negative numbers count from the last."""
+    """The layer that is read, `evaluate.layer` by default; without one the last. Negative numbers count from it."""
     batch_tokens: int | None = Field(None, ge=64)
     """Subwords in a batch, padding included; `evaluate.batch_tokens` by default."""
 
@@ -236,10 +233,6 @@ def open_encoder(path: AnyPath, layer: int | None, batch_tokens: int | None) -> 
     if is_lexical(path):
         return LexicalReader(LexicalEncoder.from_pretrained(path, batch_tokens))
     model = load_encoder(path)
-    layer = resolve_default(layer, model.config.num_hidden_layers)
-    return TextEncoder.from_model(model, load_tokenizer(path, masks=False), layer, batch_tokens)
-
-
-def resolve_default(layer: int | None, count: int) -> int:
-    """The given layer; by default that of the papers, or the last of an encoder with fewer than that."""
-    return min(PAPER_LAYER, count) if layer is None else layer
+    return TextEncoder.from_model(
+        model, load_tokenizer(path, masks=False), -1 if layer is None else layer, batch_tokens
+    )

@@ -2,8 +2,9 @@
 
 Components that a recipe chooses from a registry (objectives, mapping methods, benchmarks) count if the stage's settings
 hold them. Comments, docstrings and type-only imports do not count, nor does what only prints (a stage's `summary`, and
-functions that return its tables or cells), nor modules that the stage cannot reach: a change of a page, of a table in
-the terminal or of another mapping method invalidates no trained encoder.
+functions that return its tables or cells) or checks (its `check`, `demand` and `encoder_shape`), nor modules that the
+stage cannot reach: a change of a page, of a table in the terminal or of another mapping method invalidates no trained
+encoder.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from babelray.config import Config
 
+ADVISORY = ("summary", "check", "demand", "encoder_shape")
+"""Methods of a stage that print or check."""
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -137,11 +140,11 @@ def _summary_types(module: ast.Module) -> set[str]:
 
 
 def _summary_of(node: ast.ClassDef) -> list[ast.stmt]:
-    """The method `summary` of a stage."""
+    """The methods of a stage that compute nothing of its artifact."""
     bases = {ast.unparse(base).partition("[")[0] for base in node.bases}
     if "Stage" not in {node.name, *bases}:
         return []
-    return [method for method in node.body if isinstance(method, ast.FunctionDef) and method.name == "summary"]
+    return [method for method in node.body if isinstance(method, ast.FunctionDef) and method.name in ADVISORY]
 
 
 def _names(tree: ast.AST) -> set[str]:

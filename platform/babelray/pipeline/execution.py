@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from babelray.cluster import session as cluster
 from babelray.cluster.progress import Progress
 from babelray.pipeline.force import ForcedStages, forced_stages
-from babelray.pipeline.plan import PlanPart, Step, plan_parts, results
+from babelray.pipeline.plan import PlanPart, Step, results
+from babelray.pipeline.preflight import checked_plan
 from babelray.pipeline.stage import Job
 from babelray.storage import artifact
 from babelray.storage.artifact import Artifact
@@ -57,12 +58,12 @@ class RunResult(Mapping[str, Artifact]):
 
 
 def run(recipe: Run, console: Console, until: str | None = None, force: str | None = None) -> RunResult:
-    """Make every artifact of a run, simulation or comparison that is not complete.
+    """Make every artifact of a run, simulation or comparison that is not complete, after all checks of `preflight`.
 
     `force` makes a stage and its successors again.
     """
-    parts = plan_parts(recipe, until)
-    steps = list({step.fingerprint: step for part in parts for step in part.steps}.values())
+    plan = checked_plan(recipe, until, force)
+    parts, steps = plan.parts, plan.steps
     artifacts: dict[str, Artifact] = {}
     with announced_force(steps, force, recipe, console) as forced:
         if len(parts) == 1:

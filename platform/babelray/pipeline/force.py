@@ -77,7 +77,7 @@ def forced_stages(steps: Sequence[Step], force: str | None, storage: str) -> Ite
     An error of a stage may come from its unfinished work: the next attempt then starts over.
     """
     key = fingerprint(force=force, steps=[step.fingerprint for step in steps])
-    forced = ForcedStages(_with_successors(steps, force), Location.parse(storage) / ".forced" / f"{key}.json")
+    forced = ForcedStages(steps_to_force(steps, force), Location.parse(storage) / ".forced" / f"{key}.json")
     try:
         yield forced
     except (StorageError, ClusterError):
@@ -89,7 +89,7 @@ def forced_stages(steps: Sequence[Step], force: str | None, storage: str) -> Ite
     forced.clear()
 
 
-def _with_successors(steps: Sequence[Step], force: str | None) -> set[str]:
+def steps_to_force(steps: Sequence[Step], force: str | None) -> set[str]:
     """The fingerprints of a stage's steps and of all that follow from them."""
     if force is None:
         return set()

@@ -84,7 +84,7 @@ def plan_parts(recipe: Run, until: str | None = None, digests: Digests = NO_DIGE
     comparing = next((stage for stage in stages.values() if stage.compares and stage.wanted(recipe)), None)
     if comparing is not None and _compares(comparing, stages, until):
         return _comparison_parts(recipe, comparing, stages, digests)
-    return [PlanPart(recipe.name, recipe, _steps(recipe, _chosen_stages(recipe, until), digests))]
+    return [PlanPart(recipe.name, recipe, _steps(recipe, chosen_stages(recipe, until), digests))]
 
 
 def results(steps: Iterable[Step]) -> list[Step]:
@@ -155,7 +155,7 @@ def _comparison_parts(
     parts: list[PlanPart] = []
     inputs: dict[str, str] = {}
     for (variant, seed), varied in recipe.variations().items():
-        steps = _steps(varied, _chosen_stages(varied, comparing.compares), all_digests)
+        steps = _steps(varied, chosen_stages(varied, comparing.compares), all_digests)
         all_digests |= {location: digest for step in steps for location, digest in step.sources.items()}
         by_name = {step.name: step.fingerprint for step in steps}
         inputs |= {name: by_name[name] for name in comparing.needs}
@@ -173,7 +173,7 @@ def _comparison_parts(
     return [*parts, PlanPart(comparing.name, recipe, [comparison, *followers])]
 
 
-def _chosen_stages(recipe: Run, until: str | None) -> list[Stage[Any]]:
+def chosen_stages(recipe: Run, until: str | None) -> list[Stage[Any]]:
     """The stages that lead to one; without one, all that the recipe has."""
     stages = ordered_stages(recipe.kind)
     absent = _absent(stages, recipe)

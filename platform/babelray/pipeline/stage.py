@@ -11,11 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from babelray.config import Config
+from babelray.pipeline.prospects import Demand
 from babelray.pipeline.summary import Summary
 from babelray.registry import Registry
 
 if TYPE_CHECKING:
     from babelray.cluster.progress import Progress
+    from babelray.encoder.shape import EncoderShape
+    from babelray.errors import CollectedErrors
+    from babelray.pipeline.prospects import Prospects
     from babelray.storage import Location
     from babelray.storage.artifact import Artifact
 
@@ -93,8 +97,23 @@ class Stage(ABC, Generic[S]):
     def run(self, job: Job[S]) -> dict[str, Any]:
         """Fill `job.out`; return the metrics for the manifest."""
 
+    # What follows is not part of the code that makes the artifact (see `code_version`).
+
+    def check(self, settings: S, prospects: Prospects, errors: CollectedErrors) -> None:
+        """Collect what would end the stage with an error and can be known before the run, in a moment."""
+
+    def demand(self, settings: S, prospects: Prospects) -> Demand:
+        """What the stage needs at least."""
+        return Demand()
+
+    def encoder_shape(self, settings: S, artifact: Artifact | None) -> EncoderShape | None:
+        """The shape of the encoder that a run starts from, for the stage that gives it; from its artifact, if that is
+        complete.
+        """
+        return None
+
     def summary(self, artifact: Artifact, settings: S) -> Summary:
-        """What is reported in the terminal. It is not part of the code that makes the artifact (see `code_version`)."""
+        """What is reported in the terminal."""
         return Summary()
 
 

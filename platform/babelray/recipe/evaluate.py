@@ -16,7 +16,7 @@ class EvaluateConfig(Config):
 
     layer: int | None = None
     """The layer that benchmarks read which do not name one; 0 is the embedding layer, negative numbers count from the
-    last. Null: 7, or the last of an encoder that has fewer."""
+    last. Null: the last. Hämmerl et al. (2022) read sentences from layer 7 of XLM-R base."""
     batch_tokens: int = Field(8192, ge=64)
     """Subwords in a batch, padding included, of benchmarks that do not say otherwise."""
     benchmarks: list[AnyBenchmark] = Field(HELD_OUT, validate_default=True)

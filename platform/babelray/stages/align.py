@@ -20,14 +20,18 @@ from babelray.recipe.align import AlignConfig
 from babelray.storage import Location
 
 if TYPE_CHECKING:
+    from babelray.errors import CollectedErrors
     from babelray.mapping.dictionary import Words
     from babelray.mapping.fitted import Mapping as FittedMapping
+    from babelray.pipeline.prospects import Prospects
     from babelray.recipe.recipe import Recipe
     from babelray.storage.artifact import Artifact
     from babelray.vectors.word_vectors import WordVectors
 
 NOTHING_LEARNED = 0.02
 """A mean reciprocal rank that is no better than this may be chance."""
+NO_DICTIONARY = "the align stage needs a dictionary"
+DICTIONARY_REMEDY = "Name it under `corpus.dictionary`, or set align.dictionary."
 ROTATIONS = "rotations.safetensors"
 
 
@@ -52,6 +56,8 @@ class AlignStage(Stage[Settings]):
         for code, other in recipe.align.through.items():
             if not {code, other} <= {*recipe.languages} - {recipe.hub}:
                 raise DataError(f"align.through: {code} or {other} is not a language that is mapped to {recipe.hub}")
+        if recipe.align.dictionary == "train" and not recipe.corpus.dictionary:
+            raise DataError(NO_DICTIONARY, DICTIONARY_REMEDY)
         return Settings(
             names={code: language.name for code, language in recipe.resolved_languages().items()},
             languages=recipe.languages,
@@ -94,6 +100,11 @@ class AlignStage(Stage[Settings]):
             job.notify(f"warning: {remark}")
         mapped = sum(outcomes[code]["mapped"] for code in settings.others)
         return {"languages": len(outcomes), "mapped": mapped, "by_language": outcomes}
+
+    def check(self, settings: Settings, prospects: Prospects, errors: CollectedErrors) -> None:
+        from babelray.pipeline.prospects import check_several
+
+        check_several(settings.languages, "aligned")
 
     def summary(self, artifact: Artifact, settings: Settings) -> Summary:
         outcomes = artifact.metrics["by_language"]
@@ -333,9 +344,7 @@ def _training_pairs(code: str, settings: Settings, corpus: Location) -> Words:
 
     location = corpus / "dictionary" / f"{code}-{settings.hub}"
     if not location.exists():
-        raise DataError(
-            "the align stage needs a dictionary", "Name it under `corpus.dictionary`, or set align.dictionary."
-        )
+        raise DataError(NO_DICTIONARY, DICTIONARY_REMEDY)
     return [(pair.source, pair.target) for pair in read_pairs(location, "train")[: settings.align.limit]]
 
 

@@ -20,6 +20,8 @@ from babelray.storage import Location
 from babelray.storage.results import GROUPS, read_results, write_index
 
 if TYPE_CHECKING:
+    from babelray.errors import CollectedErrors
+    from babelray.pipeline.prospects import Prospects
     from babelray.recipe.recipe import Recipe
     from babelray.storage.artifact import Artifact
 
@@ -87,6 +89,12 @@ class CompareStage(Stage[ComparisonSettings]):
             for group, names in groups.items()
             if (means := result.means(names))
         }
+
+    def check(self, settings: ComparisonSettings, prospects: Prospects, errors: CollectedErrors) -> None:
+        from babelray.pipeline.prospects import check_several
+
+        prospects.check_benchmarks(settings.benchmarks, errors)
+        check_several(settings.languages, "compared")
 
     def summary(self, artifact: Artifact, settings: ComparisonSettings) -> Summary:
         """The main metric of every benchmark, the mean over languages, for each variant."""

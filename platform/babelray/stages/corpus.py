@@ -24,7 +24,9 @@ from babelray.text.segment import resolve_segmenters
 from babelray.text.tally import loss_remarks
 
 if TYPE_CHECKING:
+    from babelray.errors import CollectedErrors
     from babelray.lexicon.config import DictionaryConfig
+    from babelray.pipeline.prospects import Prospects
     from babelray.recipe.recipe import Recipe
     from babelray.storage.artifact import Artifact
 
@@ -94,6 +96,11 @@ class CorpusStage(Stage[Settings]):
             total.update(counts)
             job.track({f"{name}/{code}": counts.get(name, 0) for name in COUNTS}, 0)
         return {"languages": len(statistics), **total}
+
+    def check(self, settings: Settings, prospects: Prospects, errors: CollectedErrors) -> None:
+        from babelray.pipeline.samples import check_corpus_files
+
+        check_corpus_files(settings.corpus, settings.languages, settings.hub, errors)
 
     def summary(self, artifact: Artifact, settings: Settings) -> Summary:
         statistics = (artifact.location / "statistics.json").read_json()

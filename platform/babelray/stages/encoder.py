@@ -32,6 +32,9 @@ from babelray.tracking.tracker import tracking_uri
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from babelray.encoder.shape import EncoderShape
+    from babelray.errors import CollectedErrors
+    from babelray.pipeline.prospects import Demand, Prospects
     from babelray.recipe.recipe import Recipe
     from babelray.storage.artifact import Artifact
     from babelray.training.config import TrainingConfig
@@ -72,6 +75,27 @@ class EncoderStage(Stage[Settings]):
     def run(self, job: Job[Settings]) -> dict[str, Any]:
         scratch = job.settings.encoder.scratch
         return _copy_existing(job) if scratch is None else _train_from_scratch(job, scratch)
+
+    def check(self, settings: Settings, prospects: Prospects, errors: CollectedErrors) -> None:
+        from babelray.encoder.load import check_encoder_files
+
+        if settings.encoder.path is not None:
+            check_encoder_files(settings.encoder.path)
+        elif settings.encoder.scratch is not None:
+            prospects.check_training(settings.encoder.scratch.training, "encoder.scratch.training", errors)
+
+    def demand(self, settings: Settings, prospects: Prospects) -> Demand:
+        from babelray.pipeline.prospects import Demand
+
+        scratch = settings.encoder.scratch
+        return Demand() if scratch is None else prospects.training_demand(scratch.training)
+
+    def encoder_shape(self, settings: Settings, artifact: Artifact | None) -> EncoderShape | None:
+        from babelray.encoder.shape import EncoderShape
+
+        if settings.encoder.scratch is not None:
+            return EncoderShape.planned(settings.encoder.scratch)
+        return EncoderShape.of(artifact.location / "encoder" if artifact else str(settings.encoder.path))
 
     def summary(self, artifact: Artifact, settings: Settings) -> Summary:
         if settings.encoder.scratch is not None:

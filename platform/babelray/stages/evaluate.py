@@ -30,6 +30,8 @@ from babelray.storage.results import (
 )
 
 if TYPE_CHECKING:
+    from babelray.errors import CollectedErrors
+    from babelray.pipeline.prospects import Prospects
     from babelray.recipe.recipe import Recipe
     from babelray.storage.artifact import Artifact
 
@@ -84,6 +86,12 @@ class EvaluateStage(Stage[EvaluationSettings]):
             for name in systems
             if (mean := result.mean(name)) is not None
         }
+
+    def check(self, settings: EvaluationSettings, prospects: Prospects, errors: CollectedErrors) -> None:
+        from babelray.pipeline.prospects import check_several
+
+        prospects.check_benchmarks(settings.benchmarks, errors)
+        check_several(settings.languages, "compared")
 
     def summary(self, artifact: Artifact, settings: EvaluationSettings) -> Summary:
         """Headline benchmarks by language; of all others the means over languages."""

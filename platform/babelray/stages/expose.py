@@ -38,6 +38,8 @@ from babelray.storage import Location
 from babelray.storage.artifact import WORK
 
 if TYPE_CHECKING:
+    from babelray.errors import CollectedErrors
+    from babelray.pipeline.prospects import Prospects
     from babelray.storage.artifact import Artifact
     from babelray.training.config import TrainingConfig
     from babelray.vectors.word_vectors import WordVectors
@@ -108,6 +110,12 @@ class ExposeStage(Stage[ExposeSettings]):
         if dropped := _count_dropped(job):
             job.notify(f"{dropped:,} training entries were dropped because one of their words is tested")
         return {"lambda": lambda_, "entries": counts, "dropped": dropped} | mean_scores(grid, lambda_)
+
+    def check(self, settings: ExposeSettings, prospects: Prospects, errors: CollectedErrors) -> None:
+        from babelray.pipeline.prospects import check_several
+
+        check_several(settings.languages, "exposed")
+        prospects.check_training(settings.expose, "expose", errors)
 
     def summary(self, artifact: Artifact, settings: ExposeSettings) -> Summary:
         lambda_ = artifact.metrics["lambda"]

@@ -28,8 +28,10 @@ from babelray.storage import Location
 from babelray.text.corpus import Block, list_blocks, read_vocabulary
 
 if TYPE_CHECKING:
+    from babelray.errors import CollectedErrors
     from babelray.extraction.language import LanguageExtraction
     from babelray.extraction.method import EncoderMethod, PreparedBlock
+    from babelray.pipeline.prospects import Prospects
     from babelray.recipe.recipe import Recipe
     from babelray.storage.artifact import Artifact
     from babelray.training.launch import Worker
@@ -78,6 +80,17 @@ class ExtractStage(Stage[Settings]):
         for code, counts in statistics.items():
             job.track({f"vectors/{code}": counts["vectors"], f"words/{code}": counts["words"]}, 0)
         return {"languages": len(statistics), "vectors": sum(counts["vectors"] for counts in statistics.values())}
+
+    def check(self, settings: Settings, prospects: Prospects, errors: CollectedErrors) -> None:
+        from babelray.extraction.method import EncoderMethod
+
+        method = settings.extract
+        if isinstance(method, EncoderMethod):
+            with errors.attempt():
+                prospects.check_layer(method.layer, "extract.layer")
+            for layer in method.also_layers if isinstance(method.also_layers, list) else ():
+                with errors.attempt():
+                    prospects.check_layer(layer, "extract.also_layers")
 
     def summary(self, artifact: Artifact, settings: Settings) -> Summary:
         statistics = (artifact.location / "statistics.json").read_json()

@@ -27,7 +27,9 @@ from babelray.storage import Location
 from babelray.storage.results import predictions_file, read_results, write_index
 
 if TYPE_CHECKING:
+    from babelray.errors import CollectedErrors
     from babelray.evaluation.contextual_bli import Tokenised
+    from babelray.pipeline.prospects import Prospects
     from babelray.recipe.recipe import Recipe
     from babelray.storage.artifact import Artifact
     from babelray.storage.results import BenchmarkResults
@@ -140,6 +142,13 @@ class MapStage(Stage[Settings]):
         tied = {label: _tied(result, job.out) for label, result in results.items()}
         (job.out / "mapping.json").write_json({"systems": systems, "tied": tied})
         write_index(job.out, results)
+
+    def check(self, settings: Settings, prospects: Prospects, errors: CollectedErrors) -> None:
+        from babelray.pipeline.prospects import check_several
+
+        prospects.check_benchmarks(settings.benchmarks, errors)
+        check_several(settings.languages, "mapped")
+        prospects.check_layer(min(settings.map.layer, 0), "map.layer")  # a number that is too large means the last
 
     def summary(self, artifact: Artifact, settings: Settings) -> Summary:
         description = (artifact.location / "mapping.json").read_json()

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from ray.train import Checkpoint
     from transformers import PreTrainedModel
 
+    from babelray.errors import CollectedErrors
     from babelray.objectives.objective import ObjectiveConfig, Preparation
+    from babelray.pipeline.prospects import Demand, Prospects
     from babelray.recipe.recipe import Recipe
     from babelray.storage.artifact import Artifact
     from babelray.training.launch import Worker
@@ -61,6 +63,12 @@ class PretrainStage(Stage[Settings]):
 
     def run(self, job: Job[Settings]) -> dict[str, Any]:
         return train_encoder(job, job.settings, job.source("encoder") / "encoder", job.source("align"))
+
+    def check(self, settings: Settings, prospects: Prospects, errors: CollectedErrors) -> None:
+        prospects.check_training(settings.training, "pretrain", errors)
+
+    def demand(self, settings: Settings, prospects: Prospects) -> Demand:
+        return prospects.training_demand(settings.training)
 
     def summary(self, artifact: Artifact, settings: Settings) -> Summary:
         return training_summary(artifact)
