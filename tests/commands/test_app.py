@@ -1,6 +1,8 @@
 """What a user sees when something is wrong: one clear message, exit code 2, no traceback, nothing written."""
 
+import runpy
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,14 @@ def failed(process, *expected: str) -> None:
     assert "Traceback" not in process.stderr + process.stdout
 
 
-GROUPS = [[], ["vectors", "neighbours"], ["vectors", "export"], ["transport", "show"]]
+GROUPS = [
+    [],
+    ["runs", "list"],
+    ["runs", "clean"],
+    ["vectors", "neighbours"],
+    ["vectors", "export"],
+    ["transport", "show"],
+]
 COMMANDS = [[name] for name in typer.main.get_command(app).commands]  # type: ignore[attr-defined]
 
 
@@ -43,6 +52,14 @@ def test_every_stage_has_a_command_with_its_description(cli) -> None:
 def test_version(cli) -> None:
     process = cli("--version")
     assert process.returncode == 0 and process.stdout.strip() == f"babelray {__version__}"
+
+
+def test_the_package_is_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for option in ("--version", "-V"):
+        monkeypatch.setattr(sys, "argv", ["babelray", option])
+        with pytest.raises(SystemExit) as end:
+            runpy.run_module("babelray", run_name="__main__")
+        assert not end.value.code and capsys.readouterr().out.strip() == f"babelray {__version__}"
 
 
 @pytest.mark.parametrize("title", list(registries()))

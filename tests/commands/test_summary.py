@@ -51,7 +51,28 @@ def test_tables_of_all_results_come_before_their_files() -> None:
         return SimpleNamespace(stage=stage, settings=None), SimpleNamespace(location=Location.parse("/runs") / name)
 
     console = Console(record=True, width=100)
-    outcome: Any = SimpleNamespace(results=lambda: [result("report", Report="report.html"), result("evaluate", TABLE)])
+    outcome: Any = SimpleNamespace(
+        results=lambda: [result("report", Report="report.html"), result("evaluate", TABLE)], steps=[], artifacts={}
+    )
     print_results(outcome, console)
     text = console.export_text()
     assert text.index("small: before") < text.index("Report:    /runs/report/report.html")
+
+
+def test_a_run_says_where_its_encoder_is_and_how_to_load_it() -> None:
+    def outcome(*keys: str) -> Any:
+        steps = [SimpleNamespace(fingerprint=key, stage=SimpleNamespace(trains_encoder=key != "x")) for key in keys]
+        artifacts = {key: SimpleNamespace(location=Location.parse("/runs/pretrain") / key) for key in keys}
+        return SimpleNamespace(results=list, steps=steps, artifacts=artifacts)
+
+    def printed(*keys: str) -> str:
+        console = Console(record=True, width=60)
+        print_results(outcome(*keys), console)
+        return console.export_text()
+
+    text = printed("x", "f00")
+    assert "Encoder:   /runs/pretrain/f00/encoder" in text
+    code = [line.strip() for line in text.splitlines() if line.startswith("  ")]
+    assert len(code) == 3 and compile("\n".join(code), "usage", "exec")
+    assert 'SentenceTransformer("/runs/pretrain/f00/encoder")' in code[1]
+    assert not printed("x") and not printed("f00", "ba5"), "a comparison has many encoders"

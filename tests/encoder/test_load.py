@@ -20,7 +20,7 @@ def test_layers() -> None:
 
 
 def test_what_is_no_encoder(tiny_encoder: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="there is no folder .*/none with an encoder"):
+    with pytest.raises(DataError, match=r"there is no folder .*/none with an encoder"):
         load_encoder(str(tmp_path / "none"))
     with pytest.raises(DataError, match="cannot load the encoder none/such"):
         load_encoder("none/such")

@@ -261,6 +261,13 @@ def test_cost_shows_memory_only_where_a_manifest_knows_it() -> None:
     assert ["all", "1 h 02 min", ""] in rows
 
 
+def test_a_report_says_how_to_load_the_encoder() -> None:
+    page = report_page(full_data())
+    key = full_data().manifests["pretrain"]["fingerprint"]
+    assert f"SentenceTransformer(&quot;runs/pretrain/{key}/encoder&quot;)" in page
+    assert "How to load the encoder" not in report_page(data())
+
+
 def test_curves_without_losses_are_no_picture() -> None:
     rows = [{"step": step, "values": {"gradient_norm": 1.0}} for step in (1, 2)]
     assert plots.curves(rows, "x") == ""

@@ -27,10 +27,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("recipe",),
     ("pipeline", "stages"),
     ("sweeping",),
-    ("commands", "__init__"),
+    ("commands", "__init__", "__main__"),
 )
 """From the lowest to the highest. A package imports packages of lower layers only."""
-INSIDE_A_LAYER = (("pipeline", "stages"),)
+INSIDE_A_LAYER = (("pipeline", "stages"), ("commands", "__main__"))
 """Packages of one layer of which each may import those before it."""
 ALGORITHMS = ("vectors", "mapping", "objectives", "stitching", "simulation", "metrics")
 """Packages that work in a notebook, without a cluster, a tracking server or a bucket."""
@@ -114,7 +114,7 @@ def _comes_before(imported: str, importer: str) -> bool:
 
 def figure(statements: Sequence[Import]) -> str:
     """The packages in their layers as a Mermaid graph; imports that follow from others are left out."""
-    packages = [name for layer in LAYERS for name in layer if name not in (*FOUNDATION, "__init__")]
+    packages = [name for layer in LAYERS for name in layer if name not in (*FOUNDATION, "__init__", "__main__")]
     edges = {(one.importer, one.imported) for one in statements if one.importer != one.imported}
     edges = {edge for edge in edges if {*edge} <= {*packages}}
     lines = ["```mermaid", "graph TD"]

@@ -9,6 +9,7 @@ from babelray.errors import DataError, RecipeError
 from babelray.lexicon.coverage import measure_coverage
 from babelray.lexicon.read import Problems, read_columns
 from babelray.storage import AnyPath, Location
+from babelray.storage.runs import find_artifact
 from babelray.vectors.word_vectors import WordVectors
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def read_any(path: AnyPath, limit: int) -> WordVectors:
     """Vectors from a file in one of the formats of the field, or from a folder of an artifact."""
     from babelray.vectors.formats import read_vectors
 
-    location = Location.parse(path)
+    location = find_artifact(path)
     if WordVectors.is_complete(location):
         vectors = WordVectors.load(location)
         return WordVectors(vectors.words[:limit], vectors.matrix[:limit], vectors.counts[:limit])

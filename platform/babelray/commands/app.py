@@ -10,6 +10,7 @@ import typer
 
 from babelray.commands import align, benchmarks, dashboard, doctor, inspection, lists, submit, sweep, word_align
 from babelray.commands import run as runs
+from babelray.commands import runs as stored
 from babelray.commands.options import console, errors
 from babelray.errors import INTERRUPTED, BabelrayError
 from babelray.pipeline.plan import ordered_stages
@@ -25,7 +26,8 @@ def _print_version(wanted: bool) -> None:
 def _options(
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and the output of workers.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
     if debug:
@@ -60,6 +62,7 @@ def assemble() -> typer.Typer:
         lists.languages,
     ):
         app.command()(command)
+    app.add_typer(stored.runs, name="runs")
     app.add_typer(inspection.vectors, name="vectors")
     app.add_typer(inspection.transport, name="transport")
     app.command()(doctor.doctor)

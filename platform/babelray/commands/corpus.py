@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from babelray.errors import ArtifactError
 from babelray.storage import AnyPath, Location
 from babelray.storage.artifact import Artifact
+from babelray.storage.runs import find_artifact
 from babelray.storage.tables import read_table
 from babelray.text.corpus import list_shards
 
@@ -23,7 +24,7 @@ def show_corpus(location: AnyPath, console: Console) -> None:
     from babelray.commands.summary import print_table
     from babelray.stages.corpus import statistics_table
 
-    artifact = Artifact.load(Location.parse(location))
+    artifact = Artifact.load(find_artifact(location))
     if artifact is None or artifact.manifest["stage"] != "corpus":
         raise ArtifactError(f"{location} is not a corpus", "Name a folder under runs/corpus.")
     statistics = (artifact.location / "statistics.json").read_json()["text"]

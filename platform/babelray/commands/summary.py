@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
+from babelray.training.model_card import encoder_usage
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -30,6 +32,16 @@ def print_results(result: RunResult, console: Console) -> None:
         console.print()
     for label, path in files.items():
         console.print(f"{label + ':':<10} {path}", soft_wrap=True, highlight=False)
+    trained = {step.fingerprint for step in result.steps if step.stage.trains_encoder}
+    if len(trained) == 1:
+        print_usage(str(result.artifacts[trained.pop()].location / "encoder"), console)
+
+
+def print_usage(encoder: str, console: Console) -> None:
+    """Print where the trained encoder is, and how to load it."""
+    console.print(f"\nEncoder:   {encoder}", soft_wrap=True, highlight=False)
+    for line in encoder_usage(encoder):
+        console.print(f"  {line}", soft_wrap=True, highlight=False, markup=False)
 
 
 def print_table(table: SummaryTable, console: Console) -> None:

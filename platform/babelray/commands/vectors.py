@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from babelray.errors import ArtifactError, DataError
 from babelray.storage import AnyPath, Location
 from babelray.storage.artifact import Artifact
+from babelray.storage.runs import find_artifact
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +83,7 @@ def languages(artifact: Artifact) -> list[str]:
 
 
 def _artifact(location: AnyPath) -> Artifact:
-    artifact = Artifact.load(Location.parse(location))
+    artifact = Artifact.load(find_artifact(location))
     if artifact is None:
         raise ArtifactError(f"there is no artifact at {location}", "Name a folder under runs/extract or runs/align.")
     if not languages(artifact):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from babelray.errors import DataError
+from babelray.storage.runs import find_encoder
 
 if TYPE_CHECKING:
     import torch
@@ -31,14 +32,14 @@ SHIPPED = {"babelray-mini": Path(__file__).resolve().parent.parent / "mini"}
 
 
 def locate_encoder(path: AnyPath) -> str:
-    """The folder of an encoder that is part of Babelray or in MLflow's registry; any other name or folder unchanged."""
+    """The folder of an encoder that is part of Babelray, in an artifact or in MLflow's registry; others unchanged."""
     path = str(path)
     if path.startswith("models:/"):
         from babelray.tracking.registry import download_version
         from babelray.tracking.tracker import tracking_uri
 
         return download_version(path, tracking_uri("runs"))
-    return str(SHIPPED.get(path, path))
+    return str(SHIPPED[path]) if path in SHIPPED else find_encoder(path)
 
 
 def check_encoder_path(path: AnyPath) -> None:

@@ -23,6 +23,7 @@ from babelray.report.frame import (
     signed,
 )
 from babelray.storage.results import BenchmarkResults, read_results
+from babelray.training.model_card import encoder_usage
 
 if TYPE_CHECKING:
     from babelray.languages import Language
@@ -43,6 +44,12 @@ class ReportData:
     statistics: Mapping[str, Mapping[str, int]]
     curves: Mapping[str, Sequence[Mapping[str, Any]]]
     manifests: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def encoder(self) -> str | None:
+        """The folder of the trained encoder in the storage of the run; None if there is none."""
+        made = self.manifests.get("pretrain")
+        return f"pretrain/{made['fingerprint']}/encoder" if made else None
 
 
 def render(
@@ -76,7 +83,7 @@ def report_page(data: ReportData) -> str:
     results = {label: result for label, result in data.results.items() if result.scores["after"]}
     sections = [overview(results)] if results else []
     sections += benchmark_sections(results, data.languages)
-    others = [_training(data), _cost(data), _corpus(data), _trace(data)]
+    others = [_usage(data), _training(data), _cost(data), _corpus(data), _trace(data)]
     sections += [section for section in others if section is not None]
     return page(data.name, _headline(data) + contents(sections) + "".join(section.html() for section in sections))
 
@@ -99,6 +106,17 @@ def _headline(data: ReportData) -> str:
 
 def _card(title: str, figure: str, note: str) -> str:
     return f'<div class="card"><span>{escaped(title)}</span><b>{figure}</b><small>{escaped(note)}</small></div>'
+
+
+def _usage(data: ReportData) -> Section | None:
+    """How to load the encoder."""
+    if data.encoder is None:
+        return None
+    lines = escaped("\n".join(encoder_usage(f"runs/{data.encoder}")))
+    text = (
+        f"The encoder is <code>{escaped(data.encoder)}</code> in the storage of the run, by default <code>runs</code>."
+    )
+    return Section("How to load the encoder", f"<p>{text}</p><pre>{lines}</pre>")
 
 
 def _training(data: ReportData) -> Section | None:

@@ -26,6 +26,7 @@ from babelray.stages.pretrain import (
 )
 from babelray.storage import Location
 from babelray.storage.artifact import WORK
+from babelray.storage.runs import find_encoder
 from babelray.tracking.registry import SCHEME, resolve_alias
 from babelray.tracking.tracker import tracking_uri
 
@@ -63,7 +64,8 @@ class EncoderStage(Stage[Settings]):
             for training in encoder.scratch.trainings:
                 check_corpus(training, recipe.corpus)
         if encoder.path is not None:  # an alias may stand for another version tomorrow
-            encoder = encoder.model_copy(update={"path": resolve_alias(encoder.path, tracking_uri(recipe.storage))})
+            path = resolve_alias(find_encoder(encoder.path), tracking_uri(recipe.storage))
+            encoder = encoder.model_copy(update={"path": path})
         return Settings(languages=recipe.languages, hub=recipe.hub, seed=recipe.seed, encoder=encoder)
 
     def sources(self, settings: Settings) -> list[Location]:

@@ -41,6 +41,15 @@ def model_card(
     return "\n".join(lines)
 
 
+def encoder_usage(folder: str) -> list[str]:
+    """The lines of Python that load an encoder and use it."""
+    return [
+        "from sentence_transformers import SentenceTransformer",
+        f'encoder = SentenceTransformer("{folder}")',
+        'vectors = encoder.encode(["A sentence.", "Ein Satz."])',
+    ]
+
+
 USAGE = [
     "## Usage",
     "",
@@ -48,8 +57,7 @@ USAGE = [
     "from transformers import AutoModel, AutoTokenizer",
     'model, tokenizer = AutoModel.from_pretrained("."), AutoTokenizer.from_pretrained(".")',
     "",
-    "from sentence_transformers import SentenceTransformer",
-    'vectors = SentenceTransformer(".").encode(["A sentence.", "Ein Satz."])',
+    *encoder_usage("."),
     "```",
     "",
 ]
