@@ -14,6 +14,7 @@ from babelray.pipeline.plan import Step, ordered_stages, plan, plan_parts, resul
 from babelray.pipeline.stage import STAGES, Job, Stage
 from babelray.recipe.load import load_any_run, load_recipe
 from conftest import ROOT
+from support.small_recipe import small_recipe
 
 COMPUTED = ["corpus", "encoder", "extract", "align", "pretrain", "evaluate"]
 
@@ -35,10 +36,56 @@ def test_a_change_reaches_only_what_depends_on_it(recipe_file) -> None:
     path = recipe_file()
     assert list(fingerprints(path)) == COMPUTED
     assert changed(path, "corpus.cleaning.min_tokens=5") == COMPUTED
-    assert changed(path, "extract.layer=1") == ["extract", "align", "pretrain", "evaluate"]
+    assert changed(path, "extract.layer=1") == ["extract", "align", "evaluate"], "mlm reads no aligned vectors"
     assert changed(path, "pretrain.steps=9") == ["pretrain", "evaluate"]
     assert changed(path, "seed=2") == COMPUTED
     assert changed(path, "storage=elsewhere") == changed(path, "experiment=x") == []
+
+
+STATIC = {"steps": 4, "objectives": [{"kind": "static-mse", "batch_size": 4}]}
+WORDS = {"steps": 4, "objectives": [{"kind": "contrastive", "pairs": "words", "batch_size": 4}]}
+
+
+def test_stages_depend_on_the_parts_of_the_corpus_that_they_read(recipe_file, tiny_encoder: str) -> None:
+    dictionary, parallel = "corpus.dictionary.held_out=0.3", "corpus.parallel.held_out=0.3"
+    path = recipe_file(corpus=separate_sources())
+    assert changed(path, dictionary) == ["corpus", "align", "evaluate"]
+    assert changed(path, parallel) == COMPUTED, "what is held out of parallel text is held out of text"
+    assert changed(recipe_file(corpus=separate_sources(), pretrain=STATIC), dictionary) == [
+        "corpus",
+        "align",
+        "pretrain",
+        "evaluate",
+    ]
+    assert changed(recipe_file(corpus=separate_sources(), pretrain=WORDS), dictionary) == [
+        "corpus",
+        "align",
+        "pretrain",
+        "evaluate",
+    ]
+    path = recipe_file(corpus=separate_sources(), encoder={"path": tiny_encoder})
+    assert changed(path, "corpus.cleaning.min_tokens=5") == [name for name in COMPUTED if name != "encoder"]
+
+
+def separate_sources() -> dict[str, Any]:
+    corpus = small_recipe(Path())["corpus"]
+    return corpus | {kind: {"path": corpus[kind]} for kind in ("parallel", "dictionary")}
+
+
+def test_the_content_of_a_dictionary_changes_what_reads_it(recipe_file, tmp_path: Path) -> None:
+    import shutil
+
+    from babelray.storage.location import STARTER
+
+    shutil.copytree(STARTER / "words", tmp_path / "words")
+    path = recipe_file()
+    override = f"corpus.dictionary={tmp_path}/words/{{lang}}.txt"
+    before = fingerprints(path, override)
+    for code, word in (("de", "Neu"), ("en", "new"), ("zh", "新")):
+        with (tmp_path / f"words/{code}.txt").open("a", encoding="utf-8") as file:
+            file.write(f"{word}\n")
+    after = fingerprints(path, override)
+    assert [name for name in COMPUTED if before[name] != after[name]] == ["corpus", "align", "evaluate"]
 
 
 def test_content_of_the_sources_counts_not_their_location(recipe_file, tmp_path: Path) -> None:

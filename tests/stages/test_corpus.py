@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -121,3 +122,40 @@ def test_the_stage_reports_what_it_lost_by_file(tmp_path: Path, monkeypatch: pyt
         "warning: no entries under corpus.parallel: de, fr",
     ]
     assert (out / "statistics.json").read_json()["remarks"] == [text.removeprefix("warning: ") for text in messages]
+
+
+def test_a_corpus_takes_its_text_from_one_that_differs_in_dictionaries_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier = tmp_path / "corpus" / ("a" * 16)
+    files = {"sentences/en/0.parquet": "text", "vocabulary/en.parquet": "words", "dictionary/zh-en/0.parquet": "no"}
+    counts = {"en": {"read": 3, "kept": 2, "tokens": 5, "types": 4}}
+    for name, content in (
+        files | {"statistics.json": json.dumps({"text": counts, "examples": {}, "pairs": {}})}
+    ).items():
+        Location.parse(earlier / name).write_text(content)
+    sizes = {name: {"bytes": len(content)} for name, content in files.items()}
+    manifest = {"stage": "corpus", "fingerprint": "a" * 16, "metrics": {}, "files": sizes, "parts": {"text": "t1"}}
+    Location.parse(earlier / "manifest.json").write_json(manifest)
+    settings = SETTINGS.model_copy(
+        update={"corpus": SETTINGS.corpus.model_copy(update={"parallel": [], "dictionary": []})}
+    )
+    built = {"en": {"read": 9, "kept": 9, "tokens": 9, "types": 9}}
+    monkeypatch.setattr(corpus, "build_corpus", lambda *about: build.CorpusStatistics(built, {}))
+
+    def made(name: str, parts: dict[str, str]) -> tuple[dict[str, Any], Location]:
+        out = Location.parse(tmp_path / "corpus" / f"{name}.partial")
+        progress: Any = SimpleNamespace(update=lambda *about: None)
+        metrics = CorpusStage().run(Job(settings, {}, out, progress, lambda *about: None, lambda text: None, parts))
+        return metrics, out
+
+    metrics, out = made("b", {"text": "t1"})
+    assert metrics["kept"] == 2 and out.files() == [
+        "sentences/en/0.parquet",
+        "statistics.json",
+        "vocabulary/en.parquet",
+    ]
+    assert (out / "sentences/en/0.parquet").read_text() == "text"
+    assert made("c", {"text": "t2"})[0]["kept"] == 9, "other text is built"
+    (earlier / "vocabulary/en.parquet").write_text("damaged")
+    assert made("d", {"text": "t1"})[0]["kept"] == 9, "a damaged artifact is not copied"

@@ -2,7 +2,7 @@
 
 Components that a recipe chooses from a registry (objectives, mapping methods, benchmarks) count if the stage's settings
 hold them. Comments, docstrings and type-only imports do not count, nor does what only prints (a stage's `summary`, and
-functions that return its tables or cells) or checks (its `check`, `demand` and `encoder_shape`), nor modules that the
+functions that return its tables or cells) or checks (`ADVISORY`), nor modules that the
 stage cannot reach: a change of a page, of a table in the terminal or of another mapping method invalidates no trained
 encoder.
 """
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from babelray.config import Config
 
-ADVISORY = ("summary", "check", "demand", "encoder_shape")
-"""Methods of a stage that print or check."""
+ADVISORY = ("summary", "check", "demand", "encoder_shape", "parts", "reads")
+"""Methods of a stage that print, check or say what it depends on."""
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -170,7 +170,7 @@ def _run_stage(step: Step, artifacts: Artifacts, progress: Progress, track: Any)
 
     inputs = {name: artifacts[key] for name, key in step.inputs.items()}
     out = artifact.partial_of(step.location)
-    metrics = step.stage.run(Job(step.settings, inputs, out, progress, track, notify))
+    metrics = step.stage.run(Job(step.settings, inputs, out, progress, track, notify, step.parts))
     if progress.peak_bytes:
         metrics = metrics | {"peak_memory_bytes": progress.peak_bytes}
     return {
@@ -179,6 +179,7 @@ def _run_stage(step: Step, artifacts: Artifacts, progress: Progress, track: Any)
         "settings": step.settings.model_dump(mode="json"),
         "inputs": {n: {"fingerprint": key, "location": str(inputs[n].location)} for n, key in step.inputs.items()},
         "sources": dict(step.sources),
+        "parts": dict(step.parts),
         "code": step.code,
         **artifact.provenance(),
         "seconds": round(progress.seconds, 1),

@@ -9,7 +9,7 @@ compared, and one with the comparison. Parts share the steps that no variant cha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,8 @@ class Step:
     code: str
     fingerprint: str
     location: Location
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Fingerprints of the parts of its artifact that other stages read by themselves."""
 
     @property
     def name(self) -> str:
@@ -119,27 +121,51 @@ def _predecessors(stage: Stage[Any]) -> set[str]:
 
 def _steps(recipe: Run, stages: Iterable[Stage[Any]], digests: Digests) -> list[Step]:
     """The steps of stages, each of which reads the artifacts of earlier ones."""
-    fingerprints: dict[str, str] = {}
-    steps: list[Step] = []
+    earlier: dict[str, Step] = {}
     for stage in stages:
-        names = [*stage.needs, *(name for name in stage.uses if name in fingerprints)]
-        step = _step(stage, recipe, {name: fingerprints[name] for name in names}, digests)
-        fingerprints[stage.name] = step.fingerprint
-        steps.append(step)
-    return steps
+        names = [*stage.needs, *(name for name in stage.uses if name in earlier)]
+        earlier[stage.name] = _step(stage, recipe, {name: earlier[name] for name in names}, digests)
+    return list(earlier.values())
 
 
-def _step(stage: Stage[Any], recipe: Run, inputs: Mapping[str, str], digests: Digests) -> Step:
+def _step(stage: Stage[Any], recipe: Run, inputs: Mapping[str, Step], digests: Digests) -> Step:
     settings = stage.settings(recipe)
     locations = stage.sources(settings)
     sources = {str(location): digests.get(str(location)) or location.digest() for location in locations}
     code = code_version(type(stage).__module__, settings)
     # The content of a source counts, not the folder that it was read from.
     key = fingerprint(
-        stage=stage.name, settings=settings.identity(), sources=sorted(sources.values()), inputs=dict(inputs), code=code
+        stage=stage.name,
+        settings=settings.identity(),
+        sources=sorted(sources.values()),
+        inputs=_read(stage, settings, inputs),
+        code=code,
     )
     location = Location.parse(recipe.storage) / stage.name / key
-    return Step(stage, settings, sources, inputs, code, key, location)
+    keys = {name: step.fingerprint for name, step in inputs.items()}
+    return Step(stage, settings, sources, keys, code, key, location, _parts(stage, settings, sources, code))
+
+
+def _read(stage: Stage[Any], settings: Config, inputs: Mapping[str, Step]) -> dict[str, Any]:
+    """What a stage reads: the fingerprints of whole artifacts, or of their parts."""
+    reads = stage.reads(settings)
+    keys: dict[str, Any] = {name: step.fingerprint for name, step in inputs.items() if name not in reads}
+    for name, parts in reads.items():
+        if parts and name in inputs:
+            keys[name] = {part: inputs[name].parts[part] for part in sorted(parts)}
+    return keys
+
+
+def _parts(stage: Stage[Any], settings: Config, digests: Digests, code: str) -> dict[str, str]:
+    """The fingerprints of the parts of a stage's artifact."""
+    keys: dict[str, str] = {}
+    for name, part in stage.parts(settings).items():
+        sources = sorted(digests[str(location)] for location in part.sources)
+        needed = [keys[other] for other in part.needs]
+        keys[name] = fingerprint(
+            stage=stage.name, part=name, settings=dict(part.identity), sources=sources, needs=needed, code=code
+        )
+    return keys
 
 
 def _compares(comparing: Stage[Any], stages: Mapping[str, Stage[Any]], until: str | None) -> bool:
@@ -153,16 +179,16 @@ def _comparison_parts(
     """A part for each variant and seed, then the comparison and the stages that follow it."""
     all_digests = dict(digests)
     parts: list[PlanPart] = []
-    inputs: dict[str, str] = {}
+    inputs: dict[str, Step] = {}
     for (variant, seed), varied in recipe.variations().items():
         steps = _steps(varied, chosen_stages(varied, comparing.compares), all_digests)
         all_digests |= {location: digest for step in steps for location, digest in step.sources.items()}
-        by_name = {step.name: step.fingerprint for step in steps}
+        by_name = {step.name: step for step in steps}
         inputs |= {name: by_name[name] for name in comparing.needs}
         inputs[run_name(variant, seed)] = by_name[str(comparing.compares)]
         parts.append(PlanPart(run_name(variant, seed), varied, steps))
     comparison = _step(comparing, recipe, inputs, all_digests)
-    visible = {name: inputs[name] for name in comparing.needs} | {comparing.name: comparison.fingerprint}
+    visible = {name: inputs[name] for name in comparing.needs} | {comparing.name: comparison}
     followers = [
         _step(
             stage, recipe, {name: visible[name] for name in (*stage.needs, *stage.uses) if name in visible}, all_digests

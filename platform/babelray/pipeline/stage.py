@@ -6,8 +6,8 @@ A stage sees its settings and its inputs, never the recipe, so that its fingerpr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from babelray.config import Config
@@ -40,6 +40,17 @@ class LanguageSettings(Config):
 
 
 @dataclass(frozen=True)
+class Part:
+    """A part of an artifact that other stages can read by itself, and all that decides its content."""
+
+    identity: Mapping[str, Any]
+    """Settings, as JSON values."""
+    sources: Sequence[Location]
+    needs: tuple[str, ...] = ()
+    """Other parts of the same artifact that it depends on."""
+
+
+@dataclass(frozen=True)
 class Job(Generic[S]):
     """One execution of a stage."""
 
@@ -52,6 +63,8 @@ class Job(Generic[S]):
     """Sends metrics of a step to the tracking server."""
     notify: Callable[[str], None]
     """Shows the user a message."""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Fingerprints of the parts of the artifact that is made."""
 
     def source(self, stage: str) -> Location:
         """The folder of an earlier stage's artifact."""
@@ -98,6 +111,16 @@ class Stage(ABC, Generic[S]):
         """Fill `job.out`; return the metrics for the manifest."""
 
     # What follows is not part of the code that makes the artifact (see `code_version`).
+
+    def parts(self, settings: S) -> Mapping[str, Part]:
+        """The parts of its artifact that other stages can read by themselves, each after those that it needs."""
+        return {}
+
+    def reads(self, settings: S) -> Mapping[str, Collection[str]]:
+        """The parts that it reads of an input; an input that is not named is read as a whole. A change of the other
+        parts changes nothing for it.
+        """
+        return {}
 
     def check(self, settings: S, prospects: Prospects, errors: CollectedErrors) -> None:
         """Collect what would end the stage with an error and can be known before the run, in a moment."""

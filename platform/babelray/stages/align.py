@@ -6,7 +6,7 @@ with the dictionary that is induced from each and the hub. Every step is stored:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -100,6 +100,9 @@ class AlignStage(Stage[Settings]):
             job.notify(f"warning: {remark}")
         mapped = sum(outcomes[code]["mapped"] for code in settings.others)
         return {"languages": len(outcomes), "mapped": mapped, "by_language": outcomes}
+
+    def reads(self, settings: Settings) -> Mapping[str, Collection[str]]:
+        return {"corpus": ("dictionary",)}
 
     def check(self, settings: Settings, prospects: Prospects, errors: CollectedErrors) -> None:
         from babelray.pipeline.prospects import check_several

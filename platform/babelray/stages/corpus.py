@@ -5,19 +5,23 @@ The artifact holds `sentences/`, `vocabulary/`, `parallel/`, `dictionary/` (parq
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from babelray.cluster.tasks import Task, run_tasks
+from babelray.errors import ArtifactError
 from babelray.lexicon.coverage import measure_coverage
 from babelray.lexicon.pairs import dictionary_pairs, parallel_pairs, read_pairs, write_pairs
 from babelray.lexicon.read import Problems, translation_files
-from babelray.pipeline.stage import STAGES, Job, LanguageSettings, Stage
+from babelray.pipeline.stage import STAGES, Job, LanguageSettings, Part, Stage
 from babelray.pipeline.summary import Cell, Column, Summary, Table
 from babelray.recipe.corpus import CorpusConfig
 from babelray.storage import Location
-from babelray.text.build import CorpusLayout, build_corpus
+from babelray.storage.runs import stored_artifacts
+from babelray.text.build import CorpusLayout, CorpusStatistics, build_corpus
+from babelray.text.config import TextConfig
 from babelray.text.corpus import read_vocabulary
 from babelray.text.read import source_files
 from babelray.text.segment import resolve_segmenters
@@ -25,7 +29,7 @@ from babelray.text.tally import loss_remarks
 
 if TYPE_CHECKING:
     from babelray.errors import CollectedErrors
-    from babelray.lexicon.config import DictionaryConfig
+    from babelray.lexicon.config import DictionaryConfig, TranslationSource
     from babelray.pipeline.prospects import Prospects
     from babelray.recipe.recipe import Recipe
     from babelray.storage.artifact import Artifact
@@ -61,15 +65,20 @@ class CorpusStage(Stage[Settings]):
         )
 
     def sources(self, settings: Settings) -> list[Location]:
-        config = settings.corpus
-        texts = {file for source in config.text for code in settings.languages for file in source_files(source, code)}
-        translations = {
-            file
-            for source in (*config.parallel, *config.dictionary)
-            for code in settings.others
-            for file in translation_files(source, code, settings.hub)
+        translations = _files((*settings.corpus.parallel, *settings.corpus.dictionary), settings)
+        return sorted({*_text_files(settings), *translations})
+
+    def parts(self, settings: Settings) -> Mapping[str, Part]:
+        """Text, parallel text and dictionaries. Text leaves out the parallel sentences that are held out."""
+        config, identity, several = settings.corpus, settings.corpus.identity(), settings.languages
+        pairs = {"languages": several, "hub": settings.hub}
+        of_text = {name: identity[name] for name in TextConfig.model_fields}
+        of_text |= {"languages": several, "seed": settings.seed, "segmenters": settings.segmenters}
+        return {
+            "parallel": Part(pairs | {"parallel": identity["parallel"]}, _files(config.parallel, settings)),
+            "dictionary": Part(pairs | {"dictionary": identity["dictionary"]}, _files(config.dictionary, settings)),
+            "text": Part(of_text, _text_files(settings), needs=("parallel",)),
         }
-        return sorted(texts | translations)
 
     def run(self, job: Job[Settings]) -> dict[str, Any]:
         settings = job.settings
@@ -77,8 +86,11 @@ class CorpusStage(Stage[Settings]):
             job.notify(remark)
         problems = Problems()
         sentences = _pair(job, write_sentences, bool(settings.corpus.parallel), problems)
-        layout = CorpusLayout(settings.corpus, settings.segmenters, settings.seed, job.out)
-        statistics, examples = build_corpus(layout, _held_out_sentences(job), job.progress)
+        text = _earlier_text(job)
+        if text is None:
+            layout = CorpusLayout(settings.corpus, settings.segmenters, settings.seed, job.out)
+            text = build_corpus(layout, _held_out_sentences(job), job.progress)
+        statistics, examples = text
         words = _pair(job, write_words, bool(settings.corpus.dictionary), problems)
         pairs = {code: sentences.get(code, {}) | words.get(code, {}) for code in settings.others}
         remarks = [
@@ -88,7 +100,9 @@ class CorpusStage(Stage[Settings]):
         ]
         for remark in remarks:
             job.notify(f"warning: {remark}")
-        (job.out / "statistics.json").write_json({"text": statistics, "pairs": pairs, "remarks": remarks})
+        (job.out / "statistics.json").write_json(
+            {"text": statistics, "examples": examples, "pairs": pairs, "remarks": remarks}
+        )
         total: Counter[str] = Counter()
         for code, counts in statistics.items():
             if counts.get("damaged files"):
@@ -107,6 +121,42 @@ class CorpusStage(Stage[Settings]):
         tables = [statistics_table(statistics["text"], settings.segmenters, statistics.get("remarks", []))]
         pairs = {code: own["dictionary"] for code, own in statistics["pairs"].items() if "dictionary" in own}
         return Summary([*tables, dictionary_table(pairs)] if pairs else tables)
+
+
+def _text_files(settings: Settings) -> list[Location]:
+    files = {
+        file for source in settings.corpus.text for code in settings.languages for file in source_files(source, code)
+    }
+    return sorted(files)
+
+
+def _files(sources: Sequence[TranslationSource], settings: Settings) -> list[Location]:
+    """The files of translations of all languages."""
+    files = {
+        file for source in sources for code in settings.others for file in translation_files(source, code, settings.hub)
+    }
+    return sorted(files)
+
+
+def _earlier_text(job: Job[Settings]) -> CorpusStatistics | None:
+    """Copy the text of an earlier corpus that differs in its dictionaries only; None if there is none."""
+    stage = job.out.parent
+    for artifact in stored_artifacts(stage.parent, stage.name):
+        if "text" in job.parts and artifact.manifest.get("parts", {}).get("text") == job.parts["text"]:
+            with contextlib.suppress(ArtifactError):
+                return _copy_text(artifact.checked(), job)
+    return None
+
+
+def _copy_text(artifact: Artifact, job: Job[Settings]) -> CorpusStatistics:
+    """Copy sentences and vocabularies; return their statistics."""
+    names = [name for name in artifact.manifest["files"] if name.startswith(("sentences/", "vocabulary/"))]
+    for done, name in enumerate(names, start=1):
+        (artifact.location / name).copy_to(job.out / name)
+        job.progress.update(done, len(names), "files", "copied")
+    job.notify(f"the text is that of {artifact.location}: only translations changed")
+    statistics = (artifact.location / "statistics.json").read_json()
+    return CorpusStatistics(statistics["text"], statistics["examples"])
 
 
 def statistics_table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from babelray.stages.pretrain import Settings as TrainingSettings
 from babelray.stages.pretrain import (
     TrainingContext,
     check_corpus,
+    corpus_parts,
     objective_sources,
     prepare_objectives,
     segmenters_of,
@@ -78,19 +79,25 @@ class EncoderStage(Stage[Settings]):
         scratch = job.settings.encoder.scratch
         return _copy_existing(job) if scratch is None else _train_from_scratch(job, scratch)
 
+    def reads(self, settings: Settings) -> Mapping[str, Collection[str]]:
+        trainings = settings.encoder.scratch.trainings if settings.encoder.scratch else ()
+        return {"corpus": {part for training in trainings for part in corpus_parts(training)}}
+
     def check(self, settings: Settings, prospects: Prospects, errors: CollectedErrors) -> None:
         from babelray.encoder.load import check_encoder_files
 
         if settings.encoder.path is not None:
             check_encoder_files(settings.encoder.path)
         elif settings.encoder.scratch is not None:
-            prospects.check_training(settings.encoder.scratch.training, "encoder.scratch.training", errors)
+            for training in settings.encoder.scratch.trainings:
+                prospects.check_training(training, "encoder.scratch.training", errors)
 
     def demand(self, settings: Settings, prospects: Prospects) -> Demand:
         from babelray.pipeline.prospects import Demand
 
-        scratch = settings.encoder.scratch
-        return Demand() if scratch is None else prospects.training_demand(scratch.training)
+        trainings = settings.encoder.scratch.trainings if settings.encoder.scratch else ()
+        demands = [prospects.training_demand(training) for training in trainings]
+        return max(demands, key=lambda demand: demand.memory, default=Demand())
 
     def encoder_shape(self, settings: Settings, artifact: Artifact | None) -> EncoderShape | None:
         from babelray.encoder.shape import EncoderShape

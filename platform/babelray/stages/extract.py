@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -80,6 +80,9 @@ class ExtractStage(Stage[Settings]):
         for code, counts in statistics.items():
             job.track({f"vectors/{code}": counts["vectors"], f"words/{code}": counts["words"]}, 0)
         return {"languages": len(statistics), "vectors": sum(counts["vectors"] for counts in statistics.values())}
+
+    def reads(self, settings: Settings) -> Mapping[str, Collection[str]]:
+        return {"corpus": ("text",)}
 
     def check(self, settings: Settings, prospects: Prospects, errors: CollectedErrors) -> None:
         from babelray.extraction.method import EncoderMethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -64,6 +64,11 @@ class PretrainStage(Stage[Settings]):
     def run(self, job: Job[Settings]) -> dict[str, Any]:
         return train_encoder(job, job.settings, job.source("encoder") / "encoder", job.source("align"))
 
+    def reads(self, settings: Settings) -> Mapping[str, Collection[str]]:
+        needs = {need for objective in settings.training.objectives for need in objective.required_data()}
+        unread = {} if needs & {"induced", "vectors"} else {"align": ()}
+        return {"corpus": corpus_parts(settings.training)} | unread
+
     def check(self, settings: Settings, prospects: Prospects, errors: CollectedErrors) -> None:
         prospects.check_training(settings.training, "pretrain", errors)
 
@@ -81,6 +86,12 @@ def training_summary(artifact: Artifact) -> Summary:
     rows = [(name.replace("/", " "), metrics[name]) for name in names]
     table = Table(f"training, step {metrics['step']:,}", [Column("metric"), Column("value", ".4f")], rows)
     return Summary([table], {"encoder, for AutoModel and SentenceTransformer": "encoder"})
+
+
+def corpus_parts(training: TrainingConfig) -> tuple[str, ...]:
+    """The parts of the corpus that a training reads: validation reads parallel text wherever there is some."""
+    needs = {need for objective in training.objectives for need in objective.required_data()}
+    return ("text", "parallel", "dictionary") if "dictionary" in needs else ("text", "parallel")
 
 
 def check_corpus(training: TrainingConfig, corpus: Config) -> None:

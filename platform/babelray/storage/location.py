@@ -214,6 +214,20 @@ class Location:
             with self.path.open("rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()
 
+    def copy_to(self, target: Location) -> None:
+        """Copy this file; both are local, or both on S3. A local file that is never changed becomes a second link."""
+        with explain_errors(target, "write"):
+            if self.is_s3:
+                s3.copy(self.uri, target.uri)
+                return
+            target.path.parent.mkdir(parents=True, exist_ok=True)
+            target.path.unlink(missing_ok=True)
+            try:
+                target.path.hardlink_to(self.path)
+            except OSError:  # another file system, or one without links
+                with target.writing() as temporary:
+                    shutil.copyfile(self.path, temporary)
+
     def delete(self) -> None:
         """Delete this file or folder, if it exists."""
         with explain_errors(self, "delete"):

@@ -12,7 +12,7 @@ from typing import Any
 
 from babelray.errors import ArtifactError, DataError, StorageError
 from babelray.storage import AnyPath, Location
-from babelray.storage.artifact import MANIFEST
+from babelray.storage.artifact import MANIFEST, Artifact
 from babelray.storage.lock import exclusive_lock
 
 LATEST = "latest"
@@ -41,6 +41,13 @@ class StoredArtifact:
     @property
     def bytes(self) -> int:
         return sum(entry["bytes"] for entry in self.manifest["files"].values())
+
+    def checked(self) -> Artifact:
+        """The artifact itself; an error if it is damaged."""
+        artifact = Artifact.load(self.location)
+        if artifact is None:
+            raise ArtifactError(f"{self.location} was deleted", "Run the same command again.")
+        return artifact
 
 
 def stored_artifacts(storage: AnyPath, stage: str | None = None) -> list[StoredArtifact]:
