@@ -10,6 +10,7 @@ import pytest
 import torch
 from typer.testing import CliRunner, Result
 
+from babelray.commands import align_files
 from babelray.commands import app as cli
 from babelray.errors import BabelrayError
 from babelray.mapping.linear import LinearMapping
@@ -175,6 +176,39 @@ def test_bad_input_is_explained_and_leaves_nothing(folder: Path, align: Command)
         CliRunner().invoke(cli.app, ["align", "--source", "a.vec"], catch_exceptions=False)
     with pytest.raises(BabelrayError, match="needs a recipe"):
         CliRunner().invoke(cli.app, ["align"], catch_exceptions=False)
+
+
+def test_nothing_half_written_is_left_at_the_folder(
+    folder: Path, align: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*about: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(align_files, "_write", fails)
+        assert align("--dictionary", "train.txt").exit_code != 0
+    assert not (folder / "out").exists() and (folder / "out.partial").exists()
+    assert align("--dictionary", "train.txt").exit_code == 0
+    assert (folder / "out/scores.json").exists() and not (folder / "out.partial").exists()
+    (folder / "out/scores.json").unlink()
+    assert "holds other files" in problem(align("--dictionary", "train.txt"))
+
+
+@pytest.mark.parametrize(("method", "next_time"), [("vecmap", "resumes from the last checkpoint"), ("muse", "starts")])
+def test_ctrl_c_says_whether_the_command_resumes(
+    align: Command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], method: str, next_time: str
+) -> None:
+    def interrupted(*about: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"babelray.mapping.{method}.{method}", interrupted)
+    result = align("--method", method)
+    assert result.exit_code == 130 and next_time in result.output
+
+
+def test_without_a_terminal_progress_is_printed_in_lines(align: Command) -> None:
+    output = align("patience=3").output
+    assert "mapping" in output.splitlines()[0]
 
 
 def test_a_result_is_not_overwritten(align: Command) -> None:

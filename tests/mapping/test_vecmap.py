@@ -1,11 +1,15 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.linalg
 import torch
 
+from babelray.mapping.checkpoint import Checkpoint
 from babelray.mapping.linear import unit_centred
 from babelray.mapping.procrustes import rotation
 from babelray.mapping.vecmap import VecMapConfig, all_steps, self_learn, similarity_dictionary, vecmap
+from babelray.storage import Location
 from babelray.vectors.retrieval import nearest
 
 
@@ -90,3 +94,53 @@ def test_the_same_seed_gives_the_same_dictionary() -> None:
     config = VecMapConfig(max_iterations=6)
     first, again, other = (self_learn(x, z, (seed, seed), config, number) for number in (1, 1, 2))
     assert torch.equal(first[1], again[1]) and not torch.equal(first[1], other[1])
+
+
+def test_an_interrupted_self_learning_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    """The state holds the generator, since each iteration draws which cells are kept."""
+    x, z = world(200)
+    config = VecMapConfig(patience=2, max_iterations=30)
+
+    def stop(iteration: int, keep: float, objective: float) -> None:
+        if iteration == 5:
+            raise InterruptedError
+
+    def checkpoint(key: str = "data") -> Checkpoint:
+        return Checkpoint(Location.parse(tmp_path / "state.safetensors"), key, every=0)
+
+    whole = vecmap(x, z, None, config)
+    with pytest.raises(InterruptedError):
+        vecmap(x, z, None, config, 1, stop, checkpoint())
+    iterations: list[int] = []
+    resumed = vecmap(x, z, None, config, 1, lambda i, keep, objective: iterations.append(i), checkpoint())
+    assert iterations[0] == 5 and all(
+        torch.equal(a.matrix_DE, b.matrix_DE) for a, b in zip(whole, resumed, strict=True)
+    )
+    iterations.clear()
+    vecmap(x, z, None, config, 1, lambda i, keep, objective: iterations.append(i), checkpoint("other data"))
+    assert iterations[0] == 1
+
+
+def test_it_stops_when_all_cells_bring_the_same_dictionary_again() -> None:
+    """One more iteration from there would bring the same mapping, whatever the patience."""
+    x, z = world(noise=0.02)
+    everything = torch.arange(100)
+
+    def learn(patience: int) -> tuple[torch.Tensor, int]:
+        iterations: list[int] = []
+        config = VecMapConfig(patience=patience, keep=1.0)
+        count = lambda i, keep, objective: iterations.append(i)  # noqa: E731
+        mapping = vecmap(x, z, (everything, everything), config, on_iteration=count)
+        return mapping[0].matrix_DE, len(iterations)
+
+    (patient, many), (impatient, few) = learn(50), learn(5)
+    assert many == few < 50 and torch.equal(patient, impatient)
+
+
+def test_progress_says_how_long_it_takes_at_least() -> None:
+    x, z = world(200)
+    texts: list[str] = []
+    VecMapConfig(patience=3).fit(x, z, None, 1, texts.append)
+    assert texts[0].startswith("iteration 1, ") and "ETA at least" in texts[0] and "10% of the cells" in texts[0]
+    config = VecMapConfig()
+    assert [config.iterations_after(keep) for keep in (0.1, 0.8, 1.0)] == [200, 50, 0]

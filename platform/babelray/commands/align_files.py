@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from babelray.errors import DataError, RecipeError
+from babelray.commands.options import errors
+from babelray.errors import INTERRUPTED, DataError, RecipeError
 from babelray.lexicon.coverage import measure_coverage
 from babelray.lexicon.read import Problems, read_columns
 from babelray.storage import AnyPath, Location
+from babelray.storage.artifact import partial_of
 from babelray.storage.runs import find_artifact
 from babelray.vectors.word_vectors import WordVectors
 
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from babelray.mapping.collapse import Health
     from babelray.mapping.method import MappingMethod
 
+CHECKPOINT = "checkpoint.safetensors"
 IDENTICAL = "identical"
 """The name of the dictionary of the words that are spelt alike."""
 
@@ -52,33 +57,54 @@ def align_files(
     lowercase: bool = True,
 ) -> None:
     """Map two vocabularies; write both and their mappings; print how well they translate a test dictionary."""
+    from babelray.commands.status import status
     from babelray.mapping.vocabularies import map_vocabularies
 
     folder = Location.parse(out)
     if (folder / "scores.json").exists():
         raise DataError(f"{out} holds the result of an earlier run", "Name another folder, or delete it.")
+    if folder.exists() and folder.files():
+        raise DataError(f"{out} holds other files", "Name another folder, or delete it.")
+    partial = partial_of(folder)  # nothing half-written is ever at `out`
     left, right = read_any(source, limit), read_any(target, limit)
     pairs = _dictionary(dictionary, left, right, lowercase, console)
     test_pairs = read_usable_pairs(test, "test", left, right, lowercase, console) if test else []
     if pairs and dictionary != IDENTICAL:
         _warn_of_training_words(pairs, test_pairs, console)
-    with console.status("mapping") as status:
-        mapped = map_vocabularies(left, right, pairs, method, seed, lambda text: status.update(f"mapping: {text}"))
+    with resumable(method), status(console, "mapping") as show:
+        notify = lambda text: show(f"mapping: {text}")  # noqa: E731
+        mapped = map_vocabularies(left, right, pairs, method, seed, notify, partial / CHECKPOINT)
         scores: dict[str, Any] = {"method": method.method, "pairs": mapped.pairs}
         if mapped.health:
             scores |= {"collapsed": mapped.health.collapsed, "health": str(mapped.health)}
             _print_health(mapped.health, console)
-        status.update("writing")
+        show("writing")
+        for name in partial.files():  # of an earlier attempt
+            if name != CHECKPOINT:
+                (partial / name).delete()
         sides = zip(
             ("source", "target"), (source, target), (mapped.source, mapped.target), mapped.mappings, strict=True
         )
         for name, path, side, mapping in sides:
-            mapping.save(folder / "mapping" / name)
-            _write(side, path, folder, name)
+            mapping.save(partial / "mapping" / name)
+            _write(side, path, partial, name)
     if test_pairs:
         scores["bli"] = print_bli(mapped.source, mapped.target, test_pairs, console)
-    (folder / "scores.json").write_json(scores)
+    (partial / CHECKPOINT).delete()
+    (partial / "scores.json").write_json(scores)
+    partial.move_to(folder, last="scores.json")
     console.print(f"written: {folder}", highlight=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def resumable(method: MappingMethod) -> Iterator[None]:
+    """Say on Ctrl-C whether the same command resumes or starts over."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        next_time = "resumes from the last checkpoint" if method.resumable else f"starts over: {method.method} has none"
+        errors.print(f"stopped; the same command {next_time}", highlight=False)
+        sys.exit(INTERRUPTED)
 
 
 def bli_of_files(

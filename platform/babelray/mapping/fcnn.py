@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from babelray.mapping.checkpoint import epoch_progress
 from babelray.mapping.epochs import EpochsConfig, check_trainable, split_held_out, train_on_pairs
 from babelray.mapping.method import MAPPING_METHODS, Notify, OnProgress
 
@@ -46,7 +47,7 @@ class FcnnConfig(EpochsConfig):
             dictionary,
             self,
             seed,
-            lambda epoch, value: notify(f"epoch {epoch}, criterion {value:.4f}"),
+            epoch_progress(self.epochs, notify),
         )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from babelray.mapping.bootstrapping import BootstrapConfig, train_bootstrapped
+from babelray.mapping.checkpoint import epoch_progress
 from babelray.mapping.epochs import best_epoch, check_trainable, epoch_scorer
 from babelray.mapping.method import MAPPING_METHODS, Notify, OnProgress
 from babelray.mapping.real_nvp import RealNvpConfig, start_mapping
@@ -70,11 +71,10 @@ class GanRealNvpConfig(RealNvpConfig):
     def fit(
         self, source_ND: Tensor, target_MD: Tensor, dictionary: Dictionary | None, seed: int, notify: Notify
     ) -> tuple[Mapping, LinearMapping]:
+        on_progress = epoch_progress(self.epochs, notify)
+
         def train(initial: Mapping | None, constraint: ConstraintLoss | None) -> Mapping:
             return gan_real_nvp(source_ND, target_MD, dictionary, self, seed, on_progress, initial, constraint)[0]
-
-        def on_progress(epoch: int, value: float) -> None:
-            notify(f"epoch {epoch}, criterion {value:.4f}")
 
         return train_bootstrapped(source_ND, target_MD, train, self.bootstrap, self.normalise, notify)
 

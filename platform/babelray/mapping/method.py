@@ -21,6 +21,7 @@ from babelray.registry import Registry
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from babelray.mapping.checkpoint import Checkpoint
     from babelray.mapping.fitted import Mapping
     from babelray.mapping.linear import Dictionary
 
@@ -43,6 +44,8 @@ class MappingMethod(Config):
     """Whether both spaces must have the same number of dimensions."""
     changes_hub: ClassVar[bool] = False
     """Whether it maps the target in a way that depends on the source, so that several sources cannot share it."""
+    resumable: ClassVar[bool] = False
+    """Whether it has checkpoints."""
     unit_length: ClassVar[bool] = False
     """Whether it is defined for vectors of length 1 only."""
 
@@ -108,6 +111,18 @@ class MappingMethod(Config):
         if self.normalise != "unit":
             raise ValueError("normalise: the hub's space is of vectors of length 1; use other values for two files")
 
+    def fit_resumably(
+        self,
+        source_ND: Tensor,
+        target_MD: Tensor,
+        dictionary: Dictionary | None,
+        seed: int,
+        notify: Notify,
+        checkpoint: Checkpoint,
+    ) -> tuple[Mapping, Mapping]:
+        """The same mappings as those of `fit`, from a checkpoint on; a method without checkpoints starts over."""
+        return self.fit(source_ND, target_MD, dictionary, seed, notify)
+
     @abstractmethod
     def fit(
         self, source_ND: Tensor, target_MD: Tensor, dictionary: Dictionary | None, seed: int, notify: Notify
@@ -141,8 +156,12 @@ def fit_mappings(
     method: MappingMethod,
     seed: int,
     notify: Notify = lambda message: None,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[Mapping, Mapping]:
-    """A mapping of each side into a space that they share; `notify` receives the progress of methods that take long."""
+    """A mapping of each side into a space that they share; `notify` receives the progress of methods that take long.
+
+    With a `checkpoint` an interrupted fit resumes, to the same bits.
+    """
     from babelray.mapping.linear import check_pairs
 
     check_pairs(source_ND, target_MD, dictionary, same_width=method.same_width)
@@ -150,4 +169,6 @@ def fit_mappings(
         method.check_dictionary(dictionary is not None)
     except ValueError as error:
         raise DataError(str(error)) from None
+    if checkpoint is not None:
+        return method.fit_resumably(source_ND, target_MD, dictionary, seed, notify, checkpoint)
     return method.fit(source_ND, target_MD, dictionary, seed, notify)

@@ -31,6 +31,7 @@ from pydantic import Field
 
 from babelray.errors import TrainingError
 from babelray.mapping.bootstrapping import BootstrapConfig, train_bootstrapped
+from babelray.mapping.checkpoint import Remaining
 from babelray.mapping.method import MAPPING_METHODS, MappingMethod, Notify, OnProgress
 from babelray.mapping.procrustes import rotation
 
@@ -93,8 +94,11 @@ class MuseConfig(MappingMethod):
     ) -> tuple[Mapping, LinearMapping]:
         config = self.model_copy(update={"refinements": 0}) if self.bootstrap else self
 
+        remaining, total = Remaining(), (self.epochs if dictionary is None else 0) + config.refinements
+
         def on_progress(number: int, value: float) -> None:
-            notify(f"epoch or refinement {number}, criterion {value:.4f}")
+            eta = remaining.text(number, total - number)
+            notify(f"epoch or refinement {number} of {total}, {eta}; criterion {value:.4f}")
 
         def train(initial: Mapping | None, constraint: ConstraintLoss | None) -> Mapping:
             return muse(source_ND, target_MD, dictionary, config, seed, on_progress, initial, constraint)[0]

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from babelray.mapping.checkpoint import epoch_progress
 from babelray.mapping.epochs import EpochsConfig, check_trainable, split_held_out, train_on_pairs
 from babelray.mapping.method import MAPPING_METHODS, Notify, OnProgress
 from babelray.mapping.procrustes import rotation
@@ -75,7 +76,7 @@ class RealNvpConfig(EpochsConfig):
             dictionary,
             self,
             seed,
-            lambda epoch, value: notify(f"epoch {epoch}, criterion {value:.4f}"),
+            epoch_progress(self.epochs, notify),
         )
 
 

@@ -12,7 +12,7 @@ The steps (Artetxe, Labaka and Agirre, 2018a), with X and Z the vectors of the d
 Self-learning (Artetxe et al., 2018b): rotate by the dictionary (step 2 alone, which is Procrustes), induce a new
 dictionary from the most frequent words by CSLS in both directions, and again; each cell of the similarity matrix is
 kept with a probability that starts at 0.1 and doubles when the objective stalls; when it has stalled with all cells
-kept, map by all steps.
+kept, map by all steps. We also stop when all cells are kept and bring the same dictionary twice: nothing would change.
 Without any dictionary the first one comes from the words' own similarity distributions: two words that translate
 each other have, sorted, about the same similarities to all other words of their languages.
 
@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from babelray.mapping.checkpoint import Remaining
 from babelray.mapping.method import MAPPING_METHODS, MappingMethod, Notify
 from babelray.mapping.procrustes import rotation
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from babelray.mapping.checkpoint import Checkpoint
     from babelray.mapping.linear import Dictionary, LinearMapping
 
     OnIteration = Callable[[int, float, float], None]
@@ -52,6 +54,7 @@ class VecMapConfig(MappingMethod):
     """
 
     unit_length = True
+    resumable = True
 
     method: Literal["vecmap"] = "vecmap"
     self_learning: bool = True
@@ -95,10 +98,36 @@ class VecMapConfig(MappingMethod):
     def fit(
         self, source_ND: Tensor, target_MD: Tensor, dictionary: Dictionary | None, seed: int, notify: Notify
     ) -> tuple[LinearMapping, LinearMapping]:
-        def on_iteration(iteration: int, keep: float, objective: float) -> None:
-            notify(f"iteration {iteration}, {keep:.0%} of the cells, objective {objective:.4f}")
+        return vecmap(source_ND, target_MD, dictionary, self, seed, self._progress(notify))
 
-        return vecmap(source_ND, target_MD, dictionary, self, seed, on_iteration)
+    def fit_resumably(
+        self,
+        source_ND: Tensor,
+        target_MD: Tensor,
+        dictionary: Dictionary | None,
+        seed: int,
+        notify: Notify,
+        checkpoint: Checkpoint,
+    ) -> tuple[LinearMapping, LinearMapping]:
+        return vecmap(source_ND, target_MD, dictionary, self, seed, self._progress(notify), checkpoint)
+
+    def _progress(self, notify: Notify) -> OnIteration:
+        """Sentences on the progress of self-learning, with the least number of iterations that are left."""
+        remaining = Remaining()
+
+        def on_iteration(iteration: int, keep: float, objective: float) -> None:
+            left = min(self.iterations_after(keep), self.max_iterations - iteration)
+            eta = remaining.text(iteration, left, at_least=True)
+            notify(f"iteration {iteration}, {eta}; {keep:.0%} of the cells, objective {objective:.4f}")
+
+        return on_iteration
+
+    def iterations_after(self, keep: float) -> int:
+        """The least number of iterations that follow those with a share of the cells: the share doubles up to 1."""
+        doublings = 0
+        while keep < 1:
+            keep, doublings = min(1.0, 2 * keep), doublings + 1
+        return doublings * self.patience
 
 
 @dataclass(frozen=True)
@@ -161,8 +190,9 @@ def self_learn(
     config: VecMapConfig,
     seed: int,
     on_iteration: OnIteration = lambda iteration, keep, objective: None,
+    checkpoint: Checkpoint | None = None,
 ) -> Dictionary:
-    """The dictionary that self-learning ends with."""
+    """The dictionary that self-learning ends with. It has converged when all cells bring the same dictionary again."""
     import torch
 
     from babelray.mapping.induction import Inducer
@@ -172,18 +202,29 @@ def self_learn(
     inducer = Inducer(len(x_cut), len(z_cut), config.csls, x_cut.device)
     keep, best, improved, iteration = config.keep, -1.0, 0, 0
     source_P, target_P = dictionary
+    if checkpoint is not None and (state := checkpoint.load()):
+        source_P, target_P = state["source"], state["target"]
+        keep, best, improved, iteration = state["numbers"][:2].tolist() + state["numbers"][2:].int().tolist()
+        generator.set_state(state["generator"])
     while iteration < config.max_iterations:
         iteration += 1
         rotated_ND = x_cut @ rotation(x_ND[source_P], z_MD[target_P])
         induced = inducer(rotated_ND, z_cut, keep, generator)
+        same = torch.equal(source_P, induced.source_P) and torch.equal(target_P, induced.target_P)
         source_P, target_P = induced.source_P, induced.target_P
         on_iteration(iteration, keep, induced.objective)
+        if same and keep >= 1:
+            break
         if induced.objective - best > config.threshold:
             best, improved = induced.objective, iteration
         elif iteration - improved >= config.patience:
             if keep >= 1:
                 break
             keep, improved = min(1.0, keep * 2), iteration
+        if checkpoint is not None:
+            numbers = torch.tensor([keep, best, improved, iteration], dtype=torch.float64)
+            state = {"source": source_P, "target": target_P, "numbers": numbers, "generator": generator.get_state()}
+            checkpoint.offer(state)
     return source_P, target_P
 
 
@@ -194,6 +235,7 @@ def vecmap(
     config: VecMapConfig,
     seed: int = 1,
     on_iteration: OnIteration = lambda iteration, keep, objective: None,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[LinearMapping, LinearMapping]:
     """Mappings of both sides. With a dictionary and no self-learning it is supervised; without one, unsupervised."""
     from babelray.mapping.linear import LinearMapping, unit_centred
@@ -203,6 +245,6 @@ def vecmap(
     if dictionary is None:
         dictionary = similarity_dictionary(x_ND, z_MD, config.start_words, config.csls)
     if config.self_learning:
-        dictionary = self_learn(x_ND, z_MD, dictionary, config, seed, on_iteration)
+        dictionary = self_learn(x_ND, z_MD, dictionary, config, seed, on_iteration, checkpoint)
     steps = all_steps(x_ND[dictionary[0]], z_MD[dictionary[1]], config.reweight, config.dimensions)
     return LinearMapping(x_mean, steps.source_DE), LinearMapping(z_mean, steps.target_DE)

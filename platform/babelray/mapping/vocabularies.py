@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from babelray.mapping.checkpoint import Checkpoint, key_of
 from babelray.mapping.collapse import Health, detect_collapse
 from babelray.mapping.dictionary import positions
 from babelray.mapping.method import Notify, fit_mappings
@@ -13,6 +14,7 @@ from babelray.mapping.method import Notify, fit_mappings
 if TYPE_CHECKING:
     from babelray.mapping.fitted import Mapping
     from babelray.mapping.method import MappingMethod
+    from babelray.storage import Location
     from babelray.vectors.word_vectors import WordVectors
 
 
@@ -36,10 +38,18 @@ def map_vocabularies(
     method: MappingMethod,
     seed: int = 1,
     notify: Notify = lambda message: None,
+    checkpoint_file: Location | None = None,
 ) -> MappedVocabularies:
-    """Map two vocabularies with a dictionary, or without one if the method needs none."""
+    """Map two vocabularies with a dictionary, or without one if the method needs none.
+
+    With a `checkpoint_file` a method that has checkpoints resumes after an interruption, to the same bits.
+    """
     positions_P = None if pairs is None else positions(source, target, pairs)
-    mappings = fit_mappings(source.matrix, target.matrix, positions_P, method, seed, notify)
+    checkpoint = None
+    if checkpoint_file is not None:
+        data = (source.matrix, target.matrix, *(positions_P or ()))
+        checkpoint = Checkpoint(checkpoint_file, key_of(method.identity(), seed, *data))
+    mappings = fit_mappings(source.matrix, target.matrix, positions_P, method, seed, notify, checkpoint)
     left, right = (
         side.with_matrix(mapping.transform(side.matrix))
         for side, mapping in zip((source, target), mappings, strict=True)
