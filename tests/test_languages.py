@@ -33,6 +33,13 @@ def test_unknown_language_names_the_nearest() -> None:
     assert "'de'" in caught.value.remedy
 
 
+@pytest.mark.parametrize(("given", "meant"), [("deu", "de"), ("ekk", "et"), ("Deutsch", "de"), ("enn", "en")])
+def test_other_codes_and_names_of_a_language_are_understood(given: str, meant: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        resolve([given])
+    assert caught.value.remedy.startswith(f"Did you mean '{meant}'?")
+
+
 def test_a_language_twice_is_an_error() -> None:
     with pytest.raises(RecipeError, match="listed twice"):
         resolve(["en", "de", "en"])

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from rich.console import Console
 
 from babelray.encoder.load import load_encoder, load_masked_lm, load_tokenizer, load_with_head
 from babelray.errors import BabelrayError, DataError, RecipeError, StorageError, TrainingError
@@ -224,13 +225,27 @@ def test_no_name_of_a_model_leads_out_of_the_cache(path: str) -> None:
 
 
 def test_the_dashboard_is_for_this_machine_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from babelray.tracking.tracker import serve
+    from babelray.tracking import dashboard
 
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     (tmp_path / "mlflow.db").touch()
     started: list[list[str]] = []
-    monkeypatch.setattr(os, "execv", lambda program, command: started.append([program, *command]))
-    serve(str(tmp_path), 5000)
+
+    class Server:
+        pid = 2**22  # no process has this number
+
+        def __init__(self, command: list[str], **options: object) -> None:
+            started.append(command)
+
+        def poll(self) -> int:
+            return 1
+
+        def wait(self, timeout: float) -> int:
+            return 1
+
+    monkeypatch.setattr(dashboard.subprocess, "Popen", Server)
+    with pytest.raises(BabelrayError, match="the dashboard ended: without a message"):
+        dashboard.serve(str(tmp_path), 5871, Console(quiet=True))
     ((program, *command),) = started
     assert program == sys.executable
     assert command[command.index("--host") + 1] == "127.0.0.1"

@@ -147,9 +147,7 @@ def resolve(codes: Iterable[str], extra: Iterable[Language] = (), any_iso: bool 
         if code not in available and any_iso and (described := describe_language(code)):
             available[code] = described
         if code not in available:
-            near = difflib.get_close_matches(code, available, n=1) or [
-                language.code for language in available.values() if language.name.lower() == code.lower()
-            ]
+            near = _nearest(code, available)
             suggestion = f"Did you mean {near[0]!r}? " if near else ""
             raise RecipeError(
                 f"unknown language {code!r}",
@@ -159,3 +157,14 @@ def resolve(codes: Iterable[str], extra: Iterable[Language] = (), any_iso: bool 
             raise RecipeError(f"language {code!r} is listed twice", "List each language once.")
         resolved[code] = available[code]
     return resolved
+
+
+def _nearest(code: str, available: Mapping[str, Language]) -> list[str]:
+    """The code of the language that another code or a name stands for, else the most similar code, if there is one."""
+    text = code.lower()
+    meant = [
+        language.code
+        for language in available.values()
+        if text in (language.iso639_3, language.name.lower(), language.native.lower())
+    ]
+    return meant or difflib.get_close_matches(text, available, n=1)

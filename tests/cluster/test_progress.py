@@ -20,6 +20,15 @@ def test_without_a_terminal_a_line_now_and_then_with_rate_and_eta(monkeypatch: p
     ]
 
 
+@pytest.mark.parametrize("width", [80, 140])
+def test_the_bar_leaves_room_for_the_note(width: int) -> None:
+    console = Console(file=io.StringIO(), width=width, force_terminal=True)
+    note = "loss 7.134 (−0.021), 3,500 tokens/s"
+    with Progress(console, "pretrain") as progress:
+        progress.update(120, 7500, "steps", note)
+    assert note in console.file.getvalue()  # type: ignore[attr-defined]
+
+
 def test_a_new_unit_starts_a_new_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 10000, 100))
     monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))

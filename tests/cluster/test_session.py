@@ -43,3 +43,14 @@ def test_what_is_sent_agrees_with_what_the_job_came_with(job: dict[str, Any], mo
     assert cluster.DEFAULTS.keys() <= merged["env_vars"].keys()
     assert merged["env_vars"]["RAY_DEDUP_LOGS"] == ("1" if "MINE" in merged["env_vars"] else "0")
     assert merged["py_modules"] == job.get("py_modules", [str(ROOT / "platform/babelray")])
+
+
+def test_an_error_of_the_shutdown_does_not_fail_a_run_that_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    def fails() -> None:
+        raise RuntimeError("the connection was lost")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "shutdown", fails)
+    cluster.disconnect()

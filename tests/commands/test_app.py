@@ -27,6 +27,7 @@ def failed(process, *expected: str) -> None:
 
 GROUPS = [
     [],
+    ["corpus", "inspect"],
     ["runs", "list"],
     ["runs", "clean"],
     ["vectors", "neighbours"],
@@ -183,6 +184,12 @@ def test_a_simulation_runs_like_a_recipe(cli) -> None:
     for command in ("run", "simulate"):
         process = cli(command, "jobs/recipes/simulation.yaml", "--dry-run")
         assert process.returncode == 0 and "simulate " in process.stdout
+
+
+def test_inspect_has_a_help_of_its_own(cli) -> None:
+    text = cli("corpus", "inspect", "--help").stdout
+    assert "Usage: babelray corpus inspect" in text and "ARTIFACT" in text and "RECIPE" not in text
+    assert "Missing argument" in cli("corpus", "inspect").stderr
 
 
 def test_commands_without_a_recipe_name_what_they_need(cli) -> None:

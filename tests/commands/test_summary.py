@@ -76,3 +76,16 @@ def test_a_run_says_where_its_encoder_is_and_how_to_load_it() -> None:
     assert len(code) == 3 and compile("\n".join(code), "usage", "exec")
     assert 'SentenceTransformer("/runs/pretrain/f00/encoder")' in code[1]
     assert not printed("x") and not printed("f00", "ba5"), "a comparison has many encoders"
+
+
+def test_a_table_that_is_too_wide_is_divided_and_loses_nothing() -> None:
+    columns = [Column(""), Column("language"), *(Column(f"dropped because of {n}", ",.0f") for n in range(12))]
+    rows = [
+        [code, name, *(float(1000 * n + 7) for n in range(12))] for code, name in (("de", "German"), ("zh", "Mandarin"))
+    ]
+    console = Console(record=True, width=80)
+    print_table(Table("Sentences", columns, rows), console)
+    text = console.export_text()
+    assert all(len(line.rstrip()) <= 80 for line in text.splitlines()) and "…" not in text
+    assert all(f"{1000 * n + 7:,}" in text for n in range(12))
+    assert text.count("German") == text.count("Mandarin") > 1, "every part names its rows"

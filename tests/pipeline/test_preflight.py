@@ -135,6 +135,14 @@ def test_translations_that_cannot_be_used(recipe_file: RecipeFile, tmp_path: Pat
     assert "zh: no pairs in" in text and "A line holds a key, a tab and the text" in text
 
 
+def test_keyed_files_are_recognised(recipe_file: RecipeFile, tmp_path: Path) -> None:
+    for code in ("en", "de", "zh"):
+        (tmp_path / f"{code}.tsv").write_text("".join(f"MAT:1:{verse}\ttext {verse} {code}\n" for verse in range(9)))
+    path = f"{tmp_path}/{{lang}}.tsv"
+    assert "Set `layout: keyed`" in problems(recipe_file(), f"corpus.parallel={path}")
+    assert checked_plan(load_recipe(recipe_file(), [f"corpus.parallel={{path: '{path}', layout: keyed}}"]))
+
+
 def test_a_missing_dictionary(recipe_file: RecipeFile) -> None:
     assert "the align stage needs a dictionary" in problems(recipe_file(), "corpus.dictionary=[]")
     assert checked_plan(load_recipe(recipe_file(), ["corpus.dictionary=[]", "align.dictionary=identical"]))

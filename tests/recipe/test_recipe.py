@@ -51,9 +51,28 @@ def test_overrides_reach_keys_lists_and_types() -> None:
     assert recipe.pretrain.objectives[0].batch_size == 4
 
 
+def test_a_list_of_one_can_be_given_and_changed_as_a_mapping(recipe_file: Callable[..., Path]) -> None:
+    for text in ({"path": "a/{lang}"}, [{"path": "a/{lang}"}]):
+        corpus = {"text": text}
+        for override in ("corpus.text.format=jsonl", "corpus.text.0.format=jsonl"):
+            recipe = load_recipe(recipe_file(corpus=corpus), [override])
+            assert recipe.corpus.text[0].format == "jsonl" and recipe.corpus.text[0].path == "a/{lang}"
+
+
+def test_an_override_changes_one_use_of_an_anchor_only(tmp_path: Path, recipe_file: Callable[..., Path]) -> None:
+    shared = [{"kind": "mlm", "batch_size": 4}]
+    scratch = {"training": {"objectives": shared, "steps": 1}}
+    path = recipe_file(encoder={"scratch": scratch}, pretrain={"objectives": shared, "steps": 1})
+    assert "&id" in path.read_text()
+    recipe = load_recipe(path, ["pretrain.objectives.0.batch_size=8"])
+    assert recipe.pretrain.objectives[0].batch_size == 8
+    assert recipe.encoder.scratch.training.objectives[0].batch_size == 4
+
+
 @pytest.mark.parametrize(
     ("override", "message"),
     [
+        ("languages=[en, no]", "languages.1: YAML reads no, off and false without quotes as False: write 'no'"),
         ("pretrain.stepz=7", "pretrain.stepz: unknown key; did you mean 'steps'?"),
         ("corpus.minimum=7", "corpus.minimum: unknown key; did you mean"),
         ("pretrain.objectives.0.batchsize=3", "objectives.0.batchsize: unknown key; did you mean 'batch_size'?"),

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from rich.progress import Task, TaskID
 
 
+WIDE = 110
+"""Columns of a terminal; a narrower one has no room for the rate and the elapsed time beside the note."""
+
+
 class _RateColumn(ProgressColumn):
     def render(self, task: Task) -> Text:
         return Text(_rate(task.speed or task.finished_speed, task.fields["unit"]), style="progress.data.speed")
@@ -41,13 +45,13 @@ class Progress:
         self.stage = stage
         self.started = time.monotonic()
         self._last_line = self.started
+        narrow = console.width < WIDE
         self._columns = RichProgress(
             SpinnerColumn(finished_text="✓"),
             TextColumn("[bold]{task.description:<9}"),
-            BarColumn(bar_width=28),
+            BarColumn(bar_width=6 if narrow else 20),
             TextColumn("{task.completed:,.0f}/{task.total:,.0f} {task.fields[unit]}"),
-            _RateColumn(),
-            TimeElapsedColumn(),
+            *(() if narrow else (_RateColumn(), TimeElapsedColumn())),
             TextColumn("ETA"),
             TimeRemainingColumn(),
             TextColumn("{task.fields[note]}", style="dim"),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from babelray.cluster.memory import explain_memory, memory_explained
 from babelray.cluster.nodes import Driver
 from babelray.errors import BabelrayError, ClusterError
 
@@ -60,6 +61,8 @@ def run_tasks(tasks: Sequence[Task], progress: Progress, unit: str, cpus: float 
 
 
 def _lost(name: str, error: Exception) -> ClusterError:
+    if explained := explain_memory(error):
+        return ClusterError(f"{name}: {explained.problem}", explained.remedy)
     reason = (str(error).strip() or type(error).__name__).splitlines()[0]
     return ClusterError(
         f"the worker of {name} was lost repeatedly: {reason[:300]}",
@@ -74,7 +77,8 @@ def _call(function: Callable[..., Any], arguments: tuple[Any, ...], driver: Driv
     """
     try:
         driver.check()
-        return function(*arguments), peak_memory()
+        with memory_explained():
+            return function(*arguments), peak_memory()
     except BabelrayError as error:
         return error, peak_memory()
 

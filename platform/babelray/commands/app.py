@@ -34,6 +34,7 @@ def _options(
         os.environ["BABELRAY_DEBUG"] = "1"
 
 
+INSPECT = ["corpus", "inspect"]
 STAGE_COMMANDS = {"corpus": runs.corpus, "align": align.align, "evaluate": benchmarks.evaluate}
 """Commands of stages that take more than a recipe."""
 
@@ -62,6 +63,7 @@ def assemble() -> typer.Typer:
         lists.languages,
     ):
         app.command()(command)
+    app.command(" ".join(INSPECT), hidden=True)(runs.inspect_corpus)
     app.add_typer(stored.runs, name="runs")
     app.add_typer(inspection.vectors, name="vectors")
     app.add_typer(inspection.transport, name="transport")
@@ -84,7 +86,7 @@ app = assemble()
 def main() -> None:
     """Run the command; errors meant for the user are printed without a traceback."""
     try:
-        code = app(standalone_mode=False) or 0
+        code = app(_arguments(sys.argv[1:]), standalone_mode=False) or 0
         if code == INTERRUPTED:  # what typer makes of Ctrl-C
             errors.print("stopped; run the same command again to resume")
         sys.exit(code)
@@ -99,6 +101,11 @@ def main() -> None:
             raise
         error.show()
         sys.exit(error.exit_code)
+
+
+def _arguments(arguments: list[str]) -> list[str]:
+    """`corpus inspect` is a command of its own beside `corpus RECIPE`: its two words as one name."""
+    return [" ".join(INSPECT), *arguments[2:]] if arguments[:2] == INSPECT else arguments
 
 
 def print_error(error: BabelrayError) -> None:

@@ -18,9 +18,9 @@ def dashboard(
     port: Annotated[int, typer.Option(help="Port on this machine.")] = 5000,
 ) -> None:
     """Serve the MLflow dashboard of the runs, on this machine only."""
-    from babelray.tracking.tracker import serve
+    from babelray.tracking.dashboard import serve
 
-    serve(storage, port)
+    serve(storage, port, console)
 
 
 def print_dashboard(recipe: Run) -> None:
@@ -36,4 +36,4 @@ def _address(recipe: Run) -> str:
     if not tracking_uri(recipe.storage):
         return f"none; the metrics wait in {recipe.storage}/unsent for a run with MLFLOW_TRACKING_URI"
     storage = "" if recipe.storage == "runs" else f" --storage {recipe.storage}"
-    return f"{program()} dashboard{storage}   (then open http://127.0.0.1:5000)"
+    return f"{program()} dashboard{storage}   (prints the address to open)"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from babelray.commands.dashboard import print_dashboard
 from babelray.commands.options import DryRun, Force, Overrides, RecipePath, console
-from babelray.errors import BabelrayError
 
 if TYPE_CHECKING:
     from babelray.pipeline.preflight import CheckedPlan
@@ -47,14 +48,16 @@ def first_paragraph(component: object) -> str:
 
 def corpus(recipe: RecipePath, overrides: Overrides = None, dry_run: DryRun = False, force: Force = None) -> None:
     """`babelray corpus inspect ARTIFACT` prints the statistics of a corpus and a few random sentences per language."""
-    if recipe != "inspect":
-        run_recipe(recipe, overrides, "corpus", dry_run, force)
-        return
+    run_recipe(recipe, overrides, "corpus", dry_run, force)
+
+
+def inspect_corpus(
+    artifact: Annotated[str, typer.Argument(metavar="ARTIFACT", help="A corpus: runs/corpus/latest.")],
+) -> None:
+    """Print the statistics of a corpus and a few random sentences per language."""
     from babelray.commands.corpus import show_corpus
 
-    if not overrides or len(overrides) > 1:
-        raise BabelrayError("inspect needs one artifact", "babelray corpus inspect runs/corpus/FINGERPRINT")
-    show_corpus(overrides[0], console)
+    show_corpus(artifact, console)
 
 
 def run_recipe(path: str, overrides: Sequence[str] | None, until: str | None, dry_run: bool, force: str | None) -> None:
@@ -78,12 +81,12 @@ def _print_plan(recipe: Run, plan: CheckedPlan) -> None:
     from rich.table import Table
 
     from babelray.pipeline.preflight import describe_demands
+    from babelray.storage import Location
 
     parts = plan.parts
     console.print(recipe.to_yaml(), highlight=False, markup=False, soft_wrap=True)
-    columns = ["stage", "fingerprint", "state", "location"]
+    columns = ["stage", "fingerprint", "state"]
     table = Table(*(["run", *columns] if len(parts) > 1 else columns), box=None, pad_edge=False)
-    table.columns[-1].overflow = "fold"
     printed: set[str] = set()
     for part in parts:
         for step in part.steps:
@@ -92,8 +95,10 @@ def _print_plan(recipe: Run, plan: CheckedPlan) -> None:
                 state = step.status()
                 if step.fingerprint in plan.forced and state != "to do":
                     state += ", to be made again"
-                cells = [step.name, step.fingerprint, state, str(step.location)]
+                cells = [step.name, step.fingerprint, state]
                 table.add_row(*([part.name, *cells] if len(parts) > 1 else cells))
     console.print(table)
+    where = Location.parse(recipe.storage)
+    console.print(f"\nlocation: {where}/STAGE/FINGERPRINT", highlight=False, soft_wrap=True)
     if plan.demands:
-        console.print(f"\nno problem found; {describe_demands(recipe, plan.demands)}", highlight=False, soft_wrap=True)
+        console.print(f"no problem found; {describe_demands(recipe, plan.demands)}", highlight=False, soft_wrap=True)

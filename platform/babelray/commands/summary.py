@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
 from babelray.training.model_card import encoder_usage
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from babelray.pipeline.execution import RunResult
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from babelray.pipeline.summary import Table as SummaryTable
 
 MISSING = "–"
+BORDER = 3
+"""Characters beside the text of a cell."""
 
 
 def print_results(result: RunResult, console: Console) -> None:
@@ -46,19 +51,36 @@ def print_usage(encoder: str, console: Console) -> None:
 
 def print_table(table: SummaryTable, console: Console) -> None:
     """Print a table with its notes."""
-    rich = Table(title=table.title, title_justify="left", title_style="bold")
-    for column in table.columns:
-        rich.add_column(column.title, justify="right" if column.format else "left")
-    for number, row in enumerate(table.rows):
-        is_mean = table.mean and number == len(table.rows) - 1
-        if is_mean:
-            rich.add_section()
-        cells = [format_cell(cell, column) for cell, column in zip(row, table.columns, strict=True)]
-        rich.add_row(*cells, style="bold" if is_mean else None)
-    console.print()
-    console.print(rich)
+    cells = [[format_cell(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
+    for number, places in enumerate(_columns_that_fit(table, cells, console.width)):
+        rich = Table(title=table.title if number == 0 else None, title_justify="left", title_style="bold")
+        for place in places:
+            column = table.columns[place]
+            rich.add_column(column.title, justify="right" if column.format else "left", overflow="fold")
+        for row_number, row in enumerate(cells):
+            is_mean = table.mean and row_number == len(cells) - 1
+            if is_mean:
+                rich.add_section()
+            rich.add_row(*(row[place] for place in places), style="bold" if is_mean else None)
+        console.print()
+        console.print(rich)
     for note in table.notes:
         console.print(note, style="dim", highlight=False, markup=False)
+
+
+def _columns_that_fit(table: SummaryTable, cells: Sequence[Sequence[Text]], width: int) -> list[list[int]]:
+    """The columns of the tables that a wide one is divided into; each begins with those that name its rows."""
+    widths = [
+        max([row[place].cell_len for row in cells] + [cell_len(word) for word in column.title.split()] + [1]) + BORDER
+        for place, column in enumerate(table.columns)
+    ]
+    names = 2 if table.columns[0].title == "" and len(table.columns) > 2 and not table.columns[1].format else 1
+    parts: list[list[int]] = [list(range(names))]
+    for place in range(names, len(widths)):
+        if len(parts[-1]) > names and 1 + sum(widths[other] for other in (*parts[-1], place)) > width:
+            parts.append(list(range(names)))
+        parts[-1].append(place)
+    return parts
 
 
 def format_cell(cell: Cell, column: Column) -> Text:

@@ -495,7 +495,10 @@ def _check_positions(where: str, i: int, j: int, sides: Sequence[list[str]], fir
     for name, position, tokens in zip(("source", "target"), (i, j), sides, strict=True):
         if not 0 <= position < len(tokens):
             problem = f"{where}: there is no token {position + first} in the {name} sentence"
-            remedy = f"Its {len(tokens)} tokens are counted from {first}; does the file count from {1 - first}?"
+            setting = "leave out `one_based`" if first else "set `one_based: true`"
+            remedy = (
+                f"Its {len(tokens)} tokens are counted from {first}; if the file counts from {1 - first}, {setting}."
+            )
             raise DataError(problem, remedy)
 
 

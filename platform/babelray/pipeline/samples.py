@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -62,6 +62,8 @@ def _check_translations(source: TranslationSource, code: str, hub: str) -> None:
     files = translation_files(source, code, hub)
     if not files or (_is_read_whole(source) and sum(file.size() for file in files) > LARGEST_WHOLE):
         return
+    if source.layout is None and source.resolved_layout == "aligned":
+        _check_not_keyed(files)
     problems = Problems()
     sampled = source.model_copy(update={"max_pairs": None})
     if any(True for _ in islice(read_translations(sampled, code, hub, problems), PAIRS)):
@@ -70,6 +72,21 @@ def _check_translations(source: TranslationSource, code: str, hub: str) -> None:
         return
     first = f"; {problems.first[0]}" if problems.first else ""
     raise DataError(f"{code}: no pairs in {_names(files)} (layout {source.resolved_layout}){first}", _remedy(source))
+
+
+def _check_not_keyed(files: Sequence[Location]) -> None:
+    """Raise an error if files that would be read by line begin every line with a key and a tab, in both languages."""
+    keys = [{line.split(b"\t")[0] for line in islice(_raw_lines(file), PAIRS) if b"\t" in line} for file in files]
+    if len(keys[0]) > 1 and keys[0] == keys[1]:
+        raise DataError(
+            f"{_names(files)} hold a key and a tab before each text, but are read line by line",
+            "Set `layout: keyed`: `{path: …, layout: keyed}`.",
+        )
+
+
+def _raw_lines(file: Location) -> Iterator[bytes]:
+    with file.open() as stream:
+        yield from stream
 
 
 def _is_read_whole(source: TranslationSource) -> bool:

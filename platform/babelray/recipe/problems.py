@@ -13,6 +13,9 @@ from pydantic import BaseModel, BeforeValidator, ValidationError
 from babelray.errors import BabelrayError
 from babelray.registry import Registry
 
+_YAML_WORDS = {False: "no, off and false", True: "yes, on and true"}
+"""What YAML reads as a truth value."""
+
 
 def describe_problems(error: ValidationError, kind: type[BaseModel], data: Any) -> str:
     """Every problem on a line of its own; `data` are the values that were validated as `kind`."""
@@ -31,6 +34,8 @@ def _describe(problem: Any, kind: type[BaseModel], data: Any) -> str:
         return f"{path}: unknown key" + (f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(keys)}")
     if problem["type"] == "missing":
         return f"{path}: this key is required"
+    if problem["type"] == "string_type" and isinstance(problem.get("input"), bool):
+        return f"{path}: YAML reads {_YAML_WORDS[problem['input']]} without quotes as {problem['input']}: write 'no'"
     message = problem["msg"].removeprefix("Value error, ")
     given = problem.get("input")
     value = f" (given: {given!r})" if isinstance(given, (str, int, float, bool)) else ""

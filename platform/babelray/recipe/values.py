@@ -45,7 +45,14 @@ def read_values(path: Path) -> dict[str, Any]:
         raise RecipeError(f"{path}{line}: {getattr(error, 'problem', None) or 'not valid YAML'}") from None
     if not isinstance(data, dict):
         raise RecipeError(f"{path}: a recipe is a mapping of keys to values", "See jobs/recipes/quickstart.yaml.")
-    return data
+    return _unshared(data)
+
+
+def _unshared(value: Any) -> Any:
+    """A copy in which nothing occurs twice: an override of one use of a YAML anchor must not change the others."""
+    if isinstance(value, dict):
+        return {key: _unshared(below) for key, below in value.items()}
+    return [_unshared(item) for item in value] if isinstance(value, list) else value
 
 
 def apply_override(data: dict[str, Any], override: str) -> None:
@@ -65,11 +72,15 @@ def set_value(data: dict[str, Any], dotted: str, value: Any) -> None:
     *parents, last = dotted.split(".")
     node: Any = data
     for i, key in enumerate(parents):
+        if key == "0" and isinstance(node, dict) and i > 0 and "0" not in node:
+            continue  # a mapping that stands for a list of one
+        node = _only_item(node, key)
         if isinstance(node, list):
             _item(node, key, dotted)
         place: Any = int(key) if isinstance(node, list) else key
         below = node[place] if isinstance(node, list) else node.get(place)
         node[place] = node = _mapping_of(below, ".".join(parents[: i + 1]), dotted)
+    node = _only_item(node, last)
     if isinstance(node, list):
         _item(node, last, dotted)
         node[int(last)] = value
@@ -77,6 +88,12 @@ def set_value(data: dict[str, Any], dotted: str, value: Any) -> None:
     if node.get(last) not in (None, value):
         _choose_component(node, last, value)
     node[last] = value
+
+
+def _only_item(node: Any, key: str) -> Any:
+    """The mapping in a list of one, if a key of it is meant; anything else unchanged."""
+    is_key = isinstance(node, list) and len(node) == 1 and isinstance(node[0], dict) and not key.isdigit()
+    return node[0] if is_key else node
 
 
 def _mapping_of(value: Any, path: str, dotted: str) -> dict[str, Any] | list[Any]:
@@ -103,7 +120,10 @@ def _choose_component(settings: dict[str, Any], tag: str, name: Any) -> None:
 
 def _item(values: list[Any], key: str, dotted: str) -> Any:
     if not key.isdigit() or int(key) >= len(values):
-        raise RecipeError(f"override {dotted!r}: {key!r} is not a position in a list of {len(values)}")
+        raise RecipeError(
+            f"override {dotted!r}: {key!r} is not a position in a list of {len(values)}",
+            f"Positions are numbers from 0 to {len(values) - 1}." if values else "Give the whole list: key=[…].",
+        )
     return values[int(key)]
 
 

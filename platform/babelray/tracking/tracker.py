@@ -276,18 +276,3 @@ class StageRun(ChildRun):
         for name in artifact.manifest["files"]:
             if name.endswith(".html"):
                 self._tracker.file(artifact.location / name)
-
-
-def serve(storage: str, port: int) -> None:
-    """The MLflow dashboard on this machine only, in place of this process."""
-    uri = tracking_uri(storage)
-    if not uri.startswith("sqlite:///"):
-        raise BabelrayError("MLFLOW_TRACKING_URI names a running server", "Open its address in a browser.")
-    if not Path(uri.removeprefix("sqlite:///")).exists():
-        raise BabelrayError(f"there are no tracked runs in {storage}", "Run a recipe first: make run")
-    import sys
-
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
-    command = ["-m", "mlflow", "server", "--backend-store-uri", uri, "--host", "127.0.0.1", "--port", str(port)]
-    os.execv(sys.executable, [sys.executable, *command])

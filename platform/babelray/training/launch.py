@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from babelray.cluster import session as cluster
+from babelray.cluster.memory import explain_memory, memory_explained
 from babelray.cluster.nodes import Driver
 from babelray.cluster.tasks import peak_memory
 from babelray.errors import BabelrayError, ClusterError
+from babelray.training.console import LossNote
 
 if TYPE_CHECKING:
     from ray.train import Checkpoint, ScalingConfig
@@ -166,6 +168,8 @@ def run_workers(function: Callable[[Worker], None], run: WorkerRun) -> list[tupl
     if events.errors:
         raise events.errors[0]
     if failure:
+        if explained := explain_memory(failure):
+            raise explained from failure
         raise ClusterError(
             f"the workers failed: {_last_line(failure)}",
             "Run the same command again to resume from the last checkpoint; --debug shows the workers' own output.",
@@ -184,14 +188,16 @@ class _EventReceiver:
         self.run = run
         self.errors: list[BabelrayError] = []
         self._progress: dict[int, tuple[float, float]] = {}
+        self._losses = LossNote()
 
     def receive(self, event: cluster.Event) -> None:
         if event["kind"] == "progress":
             self._progress[event["rank"]] = (event["done"], event["total"])
             done, total = _joint_progress(self._progress, event["unit"])
-            self.run.progress.update(done, total, event["unit"], event["note"])
+            self.run.progress.update(done, total, event["unit"], event["note"] or str(self._losses))
             self.run.progress.peak_bytes = max(self.run.progress.peak_bytes, event["peak_bytes"])
         elif event["kind"] == "metrics":
+            self._losses.add(event["values"])
             self.run.track(event["values"], event["step"])
         elif event["kind"] == "message":
             self.run.notify(event["text"])
@@ -295,7 +301,8 @@ def _run(config: dict[str, Any]) -> None:
         return
     try:
         config["driver"].check()
-        config["function"](worker)
+        with memory_explained():
+            config["function"](worker)
     except BabelrayError as error:
         ray.get(worker.mailbox.put.remote({"kind": "error", "error": error}))
         if worker.count > 1:
