@@ -188,7 +188,7 @@ def test_a_simulation_runs_like_a_recipe(cli) -> None:
 
 def test_inspect_has_a_help_of_its_own(cli) -> None:
     text = cli("corpus", "inspect", "--help").stdout
-    assert "Usage: babelray corpus inspect" in text and "ARTIFACT" in text and "RECIPE" not in text
+    assert "corpus inspect [OPTIONS]" in text and "ARTIFACT" in text and "RECIPE" not in text
     assert "Missing argument" in cli("corpus", "inspect").stderr
 
 

@@ -4,6 +4,7 @@ import re
 
 from babelray.sweeping.page import coordinates, sweep_page
 from babelray.sweeping.records import Record, Trial
+from babelray.sweeping.results import values_before
 from babelray.sweeping.space import Range
 from support.sweep_data import space, whole_grid
 
@@ -60,3 +61,18 @@ def test_where_values_stand() -> None:
     stand, ticks, labels = coordinates([1e-4, 1e-2], Range(log_uniform=(1e-5, 1)))
     assert stand == [-4.0, -2.0] and labels[0] == "0.0001" and labels[-1] == "0.01" and len(ticks) == 5
     assert coordinates([2.0, 2.0]) == ([2.0, 2.0], [2.0], ["2"])
+
+
+def test_the_page_shows_the_value_before() -> None:
+    metrics = [{"name": "retrieval/after"}, {"name": "bli/p1", "before": "bli_raw/p1"}, {"name": "speed"}]
+    given = space(metrics=metrics)
+    score = {"retrieval/before": 0.1234, "bli_raw/p1": 0.25, "speed": 1.0, "bli/p1": 0.5}
+    records = whole_grid(given, lambda values, seed: score | {"retrieval/after": values["simulate.turn"] / 100})
+    assert values_before(given, records) == {"retrieval/after": 0.1234, "bli/p1": 0.25}
+    page = sweep_page(given, records)
+    assert "<td>before</td>" in page and "<td>0.1234</td>" in page and "Before: 0.25." in page
+    changing = whole_grid(
+        given, lambda values, seed: score | {"retrieval/after": 1.0, "bli_raw/p1": values["simulate.turn"]}
+    )
+    assert "bli/p1" not in values_before(given, changing), "there is no one value before"
+    assert "<td>before</td>" not in sweep_page(space(), whole_grid(space(), lambda values, seed: {"p1": 0.5}))

@@ -10,7 +10,15 @@ from babelray.report import plots
 from babelray.report.frame import Section, contents, duration, escaped, figure, html_table, page, text_table
 from babelray.sweeping.importance import importance
 from babelray.sweeping.records import Record, format_value
-from babelray.sweeping.results import Point, best_point, completed_points, paper_points, parameter_names, pareto_front
+from babelray.sweeping.results import (
+    Point,
+    best_point,
+    completed_points,
+    paper_points,
+    parameter_names,
+    pareto_front,
+    values_before,
+)
 from babelray.sweeping.space import Metric, Range, Space
 
 BEST, PAPER = "#D55E00", "#009E73"
@@ -24,11 +32,12 @@ def sweep_page(space: Space, records: Sequence[Record]) -> str:
     counts = {state: sum(record.state == state for record in records) for state in ("done", "stopped", "failed")}
     description = ", ".join(f"{count} {state}" for state, count in counts.items() if count) or "none"
     sections = [_trials(space, records)]
+    before = values_before(space, records)
     if points:
         several = len(space.metrics) > 1
         sections = [
-            _best(space, points),
-            _effects(space, points),
+            _best(space, points, before),
+            _effects(space, points, before),
             _importances(space, points),
             *([Section("Pareto front", _front(space, points))] if several else []),
             *sections,
@@ -70,14 +79,17 @@ def table(space: Space, points: Sequence[Point]) -> list[list[str]]:
     ]
 
 
-def _best(space: Space, points: Sequence[Point]) -> Section:
-    """The best point beside the best published one."""
+def _best(space: Space, points: Sequence[Point], before: Mapping[str, float]) -> Section:
+    """The best point beside the best published one, and the values before."""
     first = space.metrics[0]
     best, published = best_point(space, points), best_point(space, paper_points(space, points))
     assert best is not None
     lines = table(space, [best] if published in (best, None) else [best, published])
     for line, name in zip(lines, ("", "best", "as in the paper"), strict=False):
         line.insert(0, name)
+    if before:
+        cells = [format_value(before[metric.name]) if metric.name in before else "–" for metric in space.metrics]
+        lines.append(["before", "–", *("–" for _ in space.parameters), *cells])
     remark = "The published point was not tried." if space.paper else ""
     if published is best:
         remark = "The best point is the published one."
@@ -89,10 +101,10 @@ def _best(space: Space, points: Sequence[Point]) -> Section:
     return Section("Best", f"{text_table(lines)}<p>{escaped(remark)}</p>")
 
 
-def _effects(space: Space, points: Sequence[Point]) -> Section:
+def _effects(space: Space, points: Sequence[Point], before: Mapping[str, float]) -> Section:
     first = space.metrics[0]
     parts = [figure(parallel(space, points), "Each line is a point, the darker the better; the best in orange.")]
-    parts += [figure(effect(space, points, metric)) for metric in space.metrics]
+    parts += [figure(effect(space, points, metric, before.get(metric.name))) for metric in space.metrics]
     lines = f"<p>Scored by {escaped(first.title)}; {'higher' if first.mode == 'max' else 'lower'} is better.</p>"
     return Section("Parameters", lines + "".join(parts))
 
@@ -150,8 +162,11 @@ def parallel(space: Space, points: Sequence[Point]) -> str:
     return plots._svg(picture, f"{description} and {first.title} {format_value(best.mean(first))}.")
 
 
-def effect(space: Space, points: Sequence[Point], metric: Metric) -> str:
-    """A small plot for each parameter: every point with its spread over seeds, and the mean at each value."""
+def effect(space: Space, points: Sequence[Point], metric: Metric, before: float | None = None) -> str:
+    """A small plot for each parameter: every point with its spread over seeds, and the mean at each value.
+
+    `before`: the value that all trials started from, as a dashed line.
+    """
     across = min(3, len(space.parameters))
     down = -(-len(space.parameters) // across)
     picture, all_axes = plots._figure(3.2 * across + 0.4, 2.7 * down, across, down)
@@ -175,12 +190,16 @@ def effect(space: Space, points: Sequence[Point], metric: Metric) -> str:
             if x is not None:
                 axes.axvline(x, color=PAPER, linewidth=1.0, linestyle=":", label="the paper's")
                 axes.legend(frameon=False, fontsize=7)
+        if before is not None:
+            axes.axhline(before, color=plots.BEFORE, linewidth=1.0, linestyle="--", label="before")
+            axes.legend(frameon=False, fontsize=7)
         axes.set_xticks(ticks, labels, fontsize=7, rotation=30)
         axes.set_title(name, fontsize=10)
     for axes in all_axes[len(space.parameters) :]:
         axes.set_visible(False)
     all_axes[0].set_ylabel(metric.title)
-    return plots._svg(picture, f"{metric.title} by parameter, means. {'; '.join(description)}.")
+    start = "" if before is None else f" Before: {format_value(before)}."
+    return plots._svg(picture, f"{metric.title} by parameter, means. {'; '.join(description)}.{start}")
 
 
 def _value_at(x: float, stand: Sequence[float], path: str, points: Sequence[Point]) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
+from babelray.errors import RecipeError
 from babelray.sweeping.records import Record, metric_value, short_name
 from babelray.sweeping.space import Metric, Space, Values
 
@@ -43,6 +45,20 @@ def completed_points(space: Space, records: Iterable[Record]) -> list[Point]:
         )
         for number, trials in sorted(done.items())
     ]
+
+
+def values_before(space: Space, records: Iterable[Record]) -> dict[str, float]:
+    """The value before of each metric that has one, by the metric's name: if it is the same in all trials."""
+    done = [record for record in records if record.state == "done"]
+    values: dict[str, float] = {}
+    for metric in space.metrics:
+        if metric.starting is None:
+            continue
+        with contextlib.suppress(RecipeError):  # the trials have no such metric
+            found = [metric_value(record.metrics, metric.starting) for record in done]
+            if found and max(found) - min(found) < 1e-9:
+                values[metric.name] = found[0]
+    return values
 
 
 def best_point(space: Space, points: Sequence[Point]) -> Point | None:

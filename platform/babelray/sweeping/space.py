@@ -95,6 +95,8 @@ class Metric(Config):
     then the mean of all matches, such as `by_language/*/bli/p1`."""
     mode: Literal["max", "min"] = "max"
     """Whether a higher or a lower value is better."""
+    before: str | None = operational(None)
+    """The metric with the value before, which the page shows; by default `X/before` for `X/after`."""
 
     @property
     def title(self) -> str:
@@ -103,6 +105,17 @@ class Metric(Config):
         'by_language/mean/bli/p1'
         """
         return self.name.replace("*", "mean")
+
+    @property
+    def starting(self) -> Metric | None:
+        """The metric with the value before; None if there is none.
+
+        >>> Metric(name="retrieval/after").starting.name
+        'retrieval/before'
+        """
+        derived = f"{self.name.removesuffix('after')}before" if self.name.endswith("/after") else None
+        name = self.before or derived
+        return Metric(name=name, mode=self.mode) if name else None
 
     @property
     def sign(self) -> int:
