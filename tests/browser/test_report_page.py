@@ -195,3 +195,14 @@ def test_it_prints_whole_with_headings_on_every_page(tmp_path: Path, report: str
     split = [text for text in pages if re.match(r"code language", text)]
     assert split, "a table that goes on over a page has its headings there again"
     assert "All settings" not in printed, "what is closed stays closed"
+
+
+CHANGE = """return [...page.querySelectorAll("th")].filter((head) => /^change/.test(head.textContent))
+    .map((head) => head.getBoundingClientRect().right);"""
+
+
+def test_on_a_phone_the_change_is_visible_without_scrolling(tmp_path: Path, report: str) -> None:
+    edges = ask(tmp_path, report, CHANGE, PHONE)
+    assert len(edges) > 5 and max(edges) <= PHONE
+    wide = report.replace("</style>", "th, td { padding: 0 2rem !important; }</style>", 1)
+    assert max(ask(tmp_path, wide, CHANGE, PHONE)) > PHONE

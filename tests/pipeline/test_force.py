@@ -59,7 +59,7 @@ def stages(recipe_file, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list
     stages = [Counted("encoder"), Counted("extract", "encoder")]
     storage = Location.parse(tmp_path / "runs")
 
-    def plan_parts(recipe: Any, until: Any = None) -> list[PlanPart]:
+    def plan_parts(recipe: Any, until: Any = None, digests: Any = None) -> list[PlanPart]:
         inputs = [{}, {"encoder": "a" * 16}]
         steps = [
             Step(stage, Config(), {}, needed, "code", key, storage / stage.name / key)

@@ -171,6 +171,20 @@ def test_a_benchmark_has_its_scores_before_and_after_with_significant_changes_in
     assert "de 50.0 to 75.0; ar 25.0 to 20.0; th 90.0 after" in own
 
 
+def test_confidence_intervals_stand_beside_the_change() -> None:
+    given = replace(result(), intervals={"after": {"": (0.4, 0.55), "de": (0.7, 0.8), "ar": (0.1, 0.3)}})
+    table = cells(benchmark_section(given, {}).body.split("<details")[0])
+    assert [row[6] for row in table[1:]] == ["after, 95 %", "70.0–80.0", "10.0–30.0", "", "40.0–55.0"]
+    assert "95 %" not in benchmark_section(result(), {}).body.split("<details")[0]
+    summed = cells(overview({"tatoeba": given, "bible": result(label="bible")}).body)
+    assert [row[5] for row in summed] == ["after, 95 %", "40.0–55.0", ""]
+
+
+def test_labels_of_many_languages_are_turned() -> None:
+    few, many = ({f"a{i}-en": 0.5 for i in range(count)} for count in (3, 30))
+    assert plots._overlap([*many], 8.6, 9) and not plots._overlap([*few], 8.6, 9)
+
+
 def test_a_benchmark_that_is_no_share_has_no_bars_and_without_tests_there_is_no_legend() -> None:
     values = {"de-en": {"segments": 560, "pearson": 0.4}, "enfr": {"segments": 560, "pearson": -0.25}}
     columns = {"segments": ",.0f", "pearson": ".3f"}
@@ -213,8 +227,8 @@ def test_all_benchmarks_are_summed_up_and_linked() -> None:
     results = {"tatoeba": result(), "bible": result(label="bible", p={"": 0.01})}
     section = overview(results)
     assert cells(section.body)[1:] == [
-        ["Sentence retrieval with the hub", "both directions, %", "2", "37.5", "47.5", "+10.0", "0.200"],
-        ["Sentence retrieval with the hub: bible", "both directions, %", "2", "37.5", "47.5", "*+10.0*", "*0.010*"],
+        ["Sentence retrieval with the hub", "37.5", "47.5", "+10.0", "0.200", "both directions, %", "2"],
+        ["Sentence retrieval with the hub: bible", "37.5", "47.5", "*+10.0*", "*0.010*", "both directions, %", "2"],
     ]
     anchors = re.findall(r'href="#([^"]+)"', section.body)
     assert anchors == [benchmark_section(own, {}).anchor for own in results.values()]

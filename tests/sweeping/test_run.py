@@ -170,6 +170,23 @@ def test_only_one_trial_at_a_time_makes_an_artifact() -> None:
     assert locks.take("location", "second") and not locks.take("location", "first")
 
 
+def test_a_sweep_is_checked_before_its_first_trial(recipe_file, tmp_path: Path) -> None:
+    space = {
+        "name": "layers",
+        "recipe": str(recipe_file()),
+        "stage": "extract",
+        "parameters": {"extract.layer": {"values": [-1, 1, 9]}},
+        "metrics": [{"name": "vectors"}],
+    }
+    path = tmp_path / "space.yaml"
+    path.write_text(yaml.safe_dump(space))
+    sweep = load_sweep(path)
+    for attempt in (run_sweep, show_plan):
+        with pytest.raises(RecipeError, match=r"extract\.layer: the encoder has 2 layers, there is no layer 9"):
+            attempt(sweep, Console(quiet=True))
+    assert not (tmp_path / "runs").exists()
+
+
 def test_what_no_parameter_changes_is_shared(recipe_file, tmp_path: Path) -> None:
     def once(seed_key: str, **parameters: list[object]) -> list[str]:
         given = {path.replace("_", ".", 1): {"values": values} for path, values in parameters.items()}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from babelray.cluster.machine import machine_of_run
 from babelray.errors import BabelrayError, CollectedErrors, RecipeError, StorageError
 from babelray.pipeline.force import steps_to_force
-from babelray.pipeline.plan import PlanPart, Step, chosen_stages, plan_parts
+from babelray.pipeline.plan import NO_DIGESTS, Digests, PlanPart, Step, chosen_stages, plan_parts
 from babelray.pipeline.prospects import Demand, Prospects
 from babelray.storage import Location
 
@@ -43,14 +43,16 @@ class CheckedPlan:
         return list({step.fingerprint: step for part in self.parts for step in part.steps}.values())
 
 
-def checked_plan(recipe: Run, until: str | None = None, force: str | None = None) -> CheckedPlan:
-    """Plan a run and check it; one error describes all problems."""
+def checked_plan(
+    recipe: Run, until: str | None = None, force: str | None = None, digests: Digests = NO_DIGESTS
+) -> CheckedPlan:
+    """Plan a run and check it; one error describes all problems. `digests`: of sources that need not be read again."""
     errors = CollectedErrors()
     parts: list[PlanPart] = []
     forced: set[str] = set()
     demands: dict[str, Demand] = {}
     with errors.attempt():
-        parts = plan_parts(recipe, until)
+        parts = plan_parts(recipe, until, digests)
     plan = CheckedPlan(parts, forced, demands)
     with errors.attempt():
         if parts:

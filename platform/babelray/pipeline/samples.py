@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from babelray.errors import CollectedErrors, DataError
 from babelray.lexicon.read import Problems, read_translations, translation_files
 from babelray.text.read import list_chunks, read_groups, source_files
+from babelray.text.tally import Tally
 
 if TYPE_CHECKING:
     from babelray.lexicon.config import TranslationSource
@@ -43,7 +43,7 @@ def _check_text(source: TextSource, code: str, config: TextConfig) -> None:
     files = source_files(source, code)
     if not files:
         return
-    counts: Counter[str] = Counter()
+    counts = Tally()
     chunk = list_chunks({code: [(source, files[0])]}, config.chunk_bytes)[0]
     if chunk.end is None and files[0].name.endswith((".txt", ".jsonl", ".tsv")):
         chunk = dataclasses.replace(chunk, end=min(chunk.bytes, SAMPLE_BYTES))
@@ -70,7 +70,7 @@ def _check_translations(source: TranslationSource, code: str, hub: str) -> None:
         return
     if source.resolved_layout == "table" and not source.required:
         return
-    first = f"; {problems.first[0]}" if problems.first else ""
+    first = f"; {problems.summaries[0]}" if problems.summaries else ""
     raise DataError(f"{code}: no pairs in {_names(files)} (layout {source.resolved_layout}){first}", _remedy(source))
 
 

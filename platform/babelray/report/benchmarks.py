@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from babelray.languages import language_name
 from babelray.metrics.closeness import closeness
+from babelray.metrics.intervals import format_interval
 from babelray.report import plots
 from babelray.report.frame import Section, escaped, figure, format_p, format_score, html_table, signed
 from babelray.report.published import published
@@ -25,6 +26,9 @@ LEGEND = (
     f"<b>Bold</b>: before and after differ by more than chance (p &lt; {ALPHA}; paired permutation test over the "
     "examples, not corrected for the number of languages)."
 )
+INTERVAL = "after, 95 %"
+"""The title of the column of confidence intervals."""
+INTERVAL_LEGEND = f"{INTERVAL}: the confidence interval of the score after, over other examples of the same kind."
 SPREAD = "± is the standard deviation over seeds."
 
 
@@ -39,6 +43,7 @@ def benchmark_section(result: BenchmarkResults, languages: Mapping[str, Language
     parts += _figures(result, languages)
     parts.append(_table(result, languages))
     notes = [LEGEND] if result.p else []
+    notes += [INTERVAL_LEGEND] if result.intervals.get("after") else []
     notes += [SPREAD] if any(f"{metric}_spread" in values for values in after.values()) else []
     parts += [f'<p class="note">{" ".join(notes)}</p>'] if notes else []
     parts += [published_table(result.meta["benchmark"])] if papers else []
@@ -62,10 +67,16 @@ def overview(results: Mapping[str, BenchmarkResults]) -> Section:
         link = f'<a href="#{escaped(section.anchor)}">{escaped(section.title)}</a>'
         both = _shared(result, result.main_metric)
         cells = _compared(both, result.format(), result.p.get(""))
-        rows.append([link, escaped(result.metric_title()), f"{len(both)}", *cells])
+        rows.append([link, *cells, _interval(result, ""), escaped(result.metric_title()), f"{len(both)}"])
     text = "<p>The main metric of each benchmark, the mean over its languages.</p>"
-    head = ["benchmark", "metric", "languages", "before", "after", "change", "p"]
-    legend = f'<p class="note">{LEGEND}</p>' if any(result.p for result in results.values()) else ""
+    head = ["benchmark", "before", "after", "change", "p", INTERVAL, "metric", "languages"]
+    notes = [LEGEND] if any(result.p for result in results.values()) else []
+    if any(_interval(result, "") for result in results.values()):
+        notes.append(INTERVAL_LEGEND)
+    else:
+        place = head.index(INTERVAL)
+        head, rows = _without(head, place), [_without(row, place) for row in rows]
+    legend = f'<p class="note">{" ".join(notes)}</p>' if notes else ""
     return Section("All benchmarks", f"{text}{html_table(head, rows)}{legend}")
 
 
@@ -147,21 +158,28 @@ def _table(result: BenchmarkResults, languages: Mapping[str, Language]) -> str:
     counts = [m for m in metrics if columns[m] == ",.0f" and m != main and _same(result, m)]
     others = [m for m in metrics if m not in counts and m != main]
     tested = ["p"] if p else []
-    head = ["code", "language", "before", "after", "change", *tested, *["before", "after"] * len(others)]
+    sure = [INTERVAL] if any(_interval(result, code) for code in after) else []
+    head = ["code", "language", "before", "after", "change", *tested, *sure, *["before", "after"] * len(others)]
     head += [result.metric_title(m) for m in counts]
-    groups = [("", 2), (result.metric_title(), 3 + len(tested)), *((result.metric_title(m), 2) for m in others)]
+    groups = [
+        ("", 2),
+        (result.metric_title(), 3 + len(tested) + len(sure)),
+        *((result.metric_title(m), 2) for m in others),
+    ]
     groups += [("", len(counts))] if counts else []
     rows = [
         [
             escaped(code),
             escaped(language_name(code, languages)),
             *_difference(before.get(code, {}), after[code], result, p.get(code), bool(p)),
+            *([_interval(result, code)] if sure else []),
             *(_cell(own.get(code, {}), m, columns[m]) for m in others for own in (before, after)),
             *(_cell(after[code], m, columns[m]) for m in counts),
         ]
         for code in after
     ]
     foot = ["", "mean", *_compared(_shared(result, main), result.format(), p.get(""))[: 3 + len(tested)]]
+    foot += [_interval(result, "")] if sure else []
     for m in others:
         both = _shared(result, m)
         foot += [format_score(fmean(side), columns[m]) for side in zip(*both, strict=True)] if both else ["", ""]
@@ -178,6 +196,15 @@ def _difference(
     change = _bold(signed(after[metric] - before[metric], kind), p) if both else ""
     cells = [_cell(before, metric, kind), _cell(after, metric, kind), change]
     return [*cells, _p(p)] if tested else cells
+
+
+def _interval(result: BenchmarkResults, code: str) -> str:
+    """The confidence interval of the score after of a language, or of the mean; empty if it is not known."""
+    return format_interval(result.intervals.get("after", {}).get(code), result.format())
+
+
+def _without(cells: Sequence[str], place: int) -> list[str]:
+    return [*cells[:place], *cells[place + 1 :]]
 
 
 def _compared(both: Sequence[tuple[float, float]], kind: str, p: float | None) -> list[str]:

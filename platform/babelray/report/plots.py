@@ -6,6 +6,7 @@ import io
 import itertools
 from collections.abc import Mapping, Sequence
 from statistics import fmean
+from textwrap import fill
 from typing import Any
 
 BEFORE, AFTER, INK = "#999999", "#0072B2", "#1b1f24"
@@ -37,7 +38,8 @@ def before_after(
             yerr=errors if any(errors) else None,
             error_kw={"elinewidth": 0.9, "ecolor": INK},
         )
-    axes.set_xticks(range(len(codes)), codes, fontsize=9, rotation=90 if long and len(codes) > 8 else 0)
+    turned = _overlap(codes, figure.get_figwidth() - 1, fontsize=9)
+    axes.set_xticks(range(len(codes)), codes, fontsize=9, rotation=90 if turned else 0)
     axes.set_xlim(-0.6, len(codes) - 0.4)
     axes.set_ylabel("%")
     axes.legend(frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1.0))
@@ -53,6 +55,8 @@ def by_layer(means: Mapping[str, Mapping[str, float]], title: str) -> str:
     figure, (axes,) = _figure(6.0, 2.8)
     for (when, values), colour in zip(means.items(), (BEFORE, AFTER), strict=False):
         axes.plot(list(values), [100 * value for value in values.values()], marker="o", color=colour, label=when)
+    count = len(next(iter(means.values())))
+    axes.set_xticks(range(0, count, -(-count // 13)))  # more would touch each other
     axes.set_xlabel("layer")
     axes.set_ylabel("%")
     axes.legend(frameon=False, ncols=2, loc="upper left", bbox_to_anchor=(0, 1.2))
@@ -113,7 +117,7 @@ def curves(rows: Sequence[Mapping[str, Any]], title: str) -> str:
         points = [(row["step"], row["values"][name]) for row in rows if name in row["values"]]
         alone = "o" if len(points) == 1 else None
         axes.plot(*zip(*points, strict=True), color=LINES[number % len(LINES)], linewidth=1.8, marker=alone)
-        axes.set_title(name.removeprefix("loss/").replace("/", ": "), fontsize=10)
+        axes.set_title(fill(name.removeprefix("loss/").replace("/", ": "), 32), fontsize=10)
         axes.set_xlabel("step")
         description.append(f"{name.removeprefix('loss/')} from {points[0][1]:.3f} to {points[-1][1]:.3f}")
     return _svg(figure, f"{title}: {'; '.join(description)}.")
@@ -135,6 +139,15 @@ def with_spread(values: Mapping[str, Sequence[float]], start: float | None, titl
     axes.set_xlabel("%")
     description = "; ".join(f"{name} {100 * fmean(seeds):.1f}" for name, seeds in values.items())
     return _svg(figure, f"{title}, per cent, mean over seeds. {description}.")
+
+
+def _overlap(labels: Sequence[str], width: float, fontsize: float) -> bool:
+    """Whether labels side by side would touch each other: a letter is about 0.6 times as wide as it is high.
+
+    >>> _overlap(["en", "de"], 4.0, 9), _overlap(["de-en"] * 20, 6.0, 9)
+    (False, True)
+    """
+    return max(map(len, labels), default=0) * 0.6 * fontsize / 72 > 0.9 * width / max(1, len(labels))
 
 
 def _figure(width: float, height: float, columns: int = 1, rows: int = 1) -> tuple[Any, Any]:

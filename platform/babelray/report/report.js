@@ -1,5 +1,6 @@
 // Numbers to the right; a heading is a button that sorts its table, the empty cells always last.
-const NUMBER = /^(?:<\s*)?([+-]?[\d,]*\.?\d+)(?:\s*%)?(?:\s*±.*)?(?:\s*●)?$/;
+// An interval sorts by its lower end.
+const NUMBER = /^(?:<\s*)?([+-]?[\d,]*\.?\d+)(?:\s*%)?(?:\s*±.*|–[+-]?[\d,.]+)?(?:\s*●)?$/;
 const text = (cell) => (cell.querySelector("data")?.value ?? cell.textContent).trim().replace("−", "-").replace(/^–$/, "");
 const number = (cell) => Number((NUMBER.exec(text(cell)) ?? [])[1]?.replace(/,/g, "") ?? NaN);
 

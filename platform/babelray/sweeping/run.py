@@ -13,9 +13,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from babelray.cluster import session as cluster
-from babelray.errors import BabelrayError
+from babelray.errors import BabelrayError, CollectedErrors
 from babelray.pipeline import execution
 from babelray.pipeline.force import NO_FORCE
+from babelray.pipeline.preflight import checked_plan
 from babelray.storage import Location, artifact
 from babelray.storage.lock import exclusive_lock
 from babelray.sweeping.board import summary, trial_table
@@ -47,6 +48,7 @@ def location_of(sweep: Sweep, steps: Sequence[Step]) -> Location:
 
 def run_sweep(sweep: Sweep, console: Console) -> Location:
     """Run all trials that are not done yet; return the folder of the sweep."""
+    check_trials(sweep)
     steps = sweep.plan(sweep.recipe)
     location = location_of(sweep, steps)
     journal = Journal(location)
@@ -68,6 +70,19 @@ def run_sweep(sweep: Sweep, console: Console) -> Location:
             check_lock_held()
             _write_results(sweep, location, tracker)
     return location
+
+
+def check_trials(sweep: Sweep) -> None:
+    """Raise an error with all problems of the recipe, as it is and with the first and last value of each parameter."""
+    errors = CollectedErrors()
+    stage, known = sweep.space.stage, dict[str, str]()
+    with errors.attempt():
+        known = digests(checked_plan(sweep.recipe, stage).steps)
+    for path, parameter in sweep.space.parameters.items():
+        for value in (parameter.examples()[0], parameter.examples()[-1]):
+            with errors.attempt():
+                checked_plan(sweep.varied({path: value}, sweep.space.seeds[0]), stage, digests=known)
+    errors.raise_any()
 
 
 @contextlib.contextmanager
@@ -132,6 +147,7 @@ def _write_results(sweep: Sweep, location: Location, tracker: Tracker) -> None:
 
 def show_plan(sweep: Sweep, console: Console) -> None:
     """Print what a sweep would do."""
+    check_trials(sweep)
     space, steps = sweep.space, sweep.plan(sweep.recipe)
     once = [step.name for step in shared_steps(sweep, steps)]
     each = [step.name for step in steps if step.name not in once]
