@@ -103,6 +103,21 @@ def test_objectives_of_one_teacher_share_what_it_has_read(
         objective.batch(0)
 
 
+def test_special_tokens_count_on_request(training_data, tiny_encoder: str, tmp_path: Path) -> None:
+    training_data.work = tmp_path
+    model = load_masked_lm(tiny_encoder).eval()
+    for special in (False, True):
+        config = DistillationConfig(teacher=tiny_encoder, batch_size=8, special_tokens=special)
+        training_data.prepare(config)
+        objective = config.build(training_data)
+        objective.start(CPU)
+        batch = objective.batch(0)
+        real = batch["mask"].bool() if special else batch["mask"].bool() & (batch["ids"] > 2)
+        hidden = model.base_model(batch["ids"], attention_mask=batch["mask"]).last_hidden_state
+        expected = (hidden * real.unsqueeze(-1)).sum(1) / real.sum(1, keepdim=True)
+        assert torch.allclose(objective.vectors(model, batch)[:, 0], expected, atol=1e-5)
+
+
 def test_an_encoder_learns_from_another(training_data, tiny_encoder: str, tmp_path: Path) -> None:
     config = DistillationConfig(teacher=tiny_encoder, batch_size=8, temperature=0)
     training_data.work = tmp_path

@@ -70,6 +70,8 @@ class DistillationConfig(ObjectiveConfig):
     """What is learned: sentences, or entries of the dictionary by their translations in the hub."""
     batch_size: int = Field(128, ge=2)
     """Texts per step, over all workers and accumulated parts."""
+    special_tokens: bool = False
+    """Whether a text's vector is the mean over its special tokens too, as sentence-transformers takes it."""
     scale: float | None = Field(20.0, gt=0)
     """The inverse temperature of the ranking loss; null: no ranking loss."""
 
@@ -171,6 +173,8 @@ class Distillation(GlobalObjective):
         teacher_BE = self.teacher([self.pairs[code][1][row] for code, row in examples])
         teacher_BD = (teacher_BE - self.mean_E) @ self.projection_ED
         languages_B = self.language_numbers([code for code, _ in examples])
+        if self.config.special_tokens:
+            pooled_BT = mask_BT.bool()
         return {"ids": ids_BT, "mask": mask_BT, "pooled": pooled_BT, "teacher": teacher_BD, "language": languages_B}
 
     def global_context(self, step: int) -> Batch:
