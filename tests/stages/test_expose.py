@@ -67,7 +67,9 @@ def made(tiny_encoder: str, tmp_path: Path) -> ExposureContext:
     settings = ExposeSettings(languages=["en", "de"], hub="en", seed=1, expose=expose)
     training = TrainingSettings(languages=["en", "de"], hub="en", seed=1, training=expose.training(2))
     encoder = Location.parse(tiny_encoder)
-    context = TrainingContext(training, encoder, location / "corpus", location / "align", {}, location / "work")
+    context = TrainingContext(
+        training, encoder, location / "corpus", location / "align", {}, location / "work", location / "prepared"
+    )
     return ExposureContext(settings, context, location / "align", encoder, location / "out")
 
 
@@ -132,7 +134,8 @@ def exposed(tiny_encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     def train_encoder(job: Job[Any], settings: TrainingSettings, encoder: Location, aligned: Location) -> None:
         """The work of Ray's workers, in this process."""
-        context = TrainingContext(settings, encoder, job.source("corpus"), aligned, {}, job.out / "work")
+        work = job.out / "work"
+        context = TrainingContext(settings, encoder, job.source("corpus"), aligned, {}, work, work / "prepared")
         model, (config,) = load_masked_lm(tiny_encoder), settings.training.objectives
         fine_tune(model, config.build(context.training_data(tiny_encoder)), settings.training)
         save_trained(context, model, job.out / "encoder", {"step": 1, "steps": 1, "loss/contrastive": 0.0})

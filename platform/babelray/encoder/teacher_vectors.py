@@ -72,7 +72,7 @@ class TeacherVectors:
         for shard in range(shards):
             files = [local / f"{shard}.keys.npy", local / f"{shard}.npy"]
             if files[0].exists():
-                keys_N, vectors_NE = (np.load(file, mmap_mode="r") for file in files)
+                keys_N, vectors_NE = (np.lib.format.open_memmap(file, mode="r") for file in files)
                 self._shards[shard] = keys_N, vectors_NE
         self._count = np.uint64(shards)
 
