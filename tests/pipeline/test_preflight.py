@@ -130,7 +130,9 @@ def test_translations_that_cannot_be_used(recipe_file: RecipeFile, tmp_path: Pat
     text = problems(recipe_file(), f"corpus.parallel={tmp_path}/{{lang}}.txt")
     assert f"{tmp_path}/de.txt has 2 lines, {tmp_path}/en.txt has 3" in text
     text = problems(recipe_file(), f"corpus.dictionary={tmp_path}/{{lang}}-{{hub}}.txt")
-    assert "de: no pairs in" in text and "(layout pairs)" in text and "fewer than two columns: 2, first in line 1" in text
+    assert (
+        "de: no pairs in" in text and "(layout pairs)" in text and "fewer than two columns: 2, first in line 1" in text
+    )
     text = problems(recipe_file(), f"corpus.dictionary={{path: '{tmp_path}/{{lang}}.txt', layout: keyed}}")
     assert "zh: no pairs in" in text and "A line holds a key, a tab and the text" in text
 
