@@ -20,8 +20,8 @@ def vectors_of(texts: list[str]) -> torch.Tensor:
 @pytest.fixture
 def folder(tmp_path: Path) -> Location:
     folder = Location.parse(tmp_path)
-    scatter_texts(folder, "de", TEXTS[:150], SHARDS)
-    scatter_texts(folder, "fr", TEXTS[100:] + TEXTS[100:], SHARDS)
+    scatter_texts(folder, "de", lambda: TEXTS[:150], SHARDS)
+    scatter_texts(folder, "fr", lambda: TEXTS[100:] + TEXTS[100:], SHARDS)
     for shard in range(SHARDS):
         encode_shard(folder, shard, lambda: vectors_of)
     return folder
@@ -50,6 +50,7 @@ def test_each_is_computed_once(folder: Location) -> None:
     assert (files / "3.keys.npy").read_bytes() == before and len(np.load(files / "3.npy"))
     for shard in range(SHARDS):
         encode_shard(folder, shard, load)  # type: ignore[arg-type]
+    scatter_texts(folder, "de", load, SHARDS)  # type: ignore[arg-type]
 
 
 def test_a_sample_is_of_distinct_texts(folder: Location) -> None:

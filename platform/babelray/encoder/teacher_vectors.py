@@ -32,12 +32,12 @@ def text_keys(texts: Iterable[str]) -> np.ndarray:
     return np.fromiter((int.from_bytes(digest) for digest in digests), np.uint64)
 
 
-def scatter_texts(folder: Location, name: str, texts: Sequence[str], shards: int) -> None:
-    """Write distinct texts to their shards, in files of a name."""
+def scatter_texts(folder: Location, name: str, read: Callable[[], Sequence[str]], shards: int) -> None:
+    """Write distinct texts to their shards, in files of a name. They are not read if that is done."""
     done = folder / "texts" / f"{name}.json"
     if done.exists():
         return
-    distinct = list(dict.fromkeys(texts))
+    distinct = list(dict.fromkeys(read()))
     shard_N = text_keys(distinct) % np.uint64(shards)
     for shard in np.unique(shard_N):
         rows = ({"text": distinct[row]} for row in np.flatnonzero(shard_N == shard))

@@ -118,8 +118,8 @@ class DistillationConfig(ObjectiveConfig):
 def _collect_texts(config: DistillationConfig, code: str, training_data: TrainingData) -> None:
     from babelray.encoder.teacher_vectors import scatter_texts
 
-    _, texts = config.pairs(code, training_data)
-    scatter_texts(training_data.prepared(config.prepared), config.texts_of(code), texts, SHARDS)
+    folder = training_data.prepared(config.prepared)
+    scatter_texts(folder, config.texts_of(code), lambda: config.pairs(code, training_data)[1], SHARDS)
 
 
 def _encode_texts(config: DistillationConfig, shard: int, training_data: TrainingData) -> None:
