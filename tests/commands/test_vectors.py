@@ -5,11 +5,12 @@ import pytest
 import torch
 from rich.console import Console
 
-from babelray.commands.vectors import export, neighbours, show_neighbours
+from babelray.commands.vectors import export, show_neighbours
 from babelray.errors import ArtifactError, DataError
 from babelray.storage import Location
 from babelray.storage.artifact import partial_of, publish
-from babelray.vectors.formats import read_vectors
+from babelray.vectors.formats import read_vectors, write_vectors
+from babelray.vectors.neighbours import neighbours
 from babelray.vectors.word_vectors import WordVectors
 
 ENGLISH = WordVectors(["cat", "kitten", "dog", "[bold]", "car", "far"], torch.eye(6), [6, 5, 4, 3, 2, 1])
@@ -31,6 +32,49 @@ def test_neighbours_by_cosine_without_the_word_itself(artifact: str) -> None:
     show_neighbours(artifact, "en", "cat", 3, Console(file=output, width=80))
     lines = [line.split() for line in output.getvalue().splitlines()]
     assert lines == [["word", "cosine"], ["car", "0.986"], ["kitten", "0.600"], ["dog", "0.000"]]
+
+
+GERMAN = WordVectors(["katze", "hund", "auto"], torch.eye(6)[[0, 2, 4]] * 3, [3, 2, 1])
+
+
+def test_neighbours_in_another_language() -> None:
+    assert neighbours(ENGLISH, "dog", 2, GERMAN)[0][0] == "hund" and len(neighbours(ENGLISH, "dog", 9, GERMAN)) == 3
+    with pytest.raises(DataError, match="6 and 2 dimensions"):
+        neighbours(ENGLISH, "dog", 2, WordVectors(["a"], torch.ones(1, 2), [1]))
+
+
+def shown(*arguments: object, **options: object) -> list[str]:
+    """The neighbours that are printed."""
+    output = io.StringIO()
+    show_neighbours(*arguments, 2, Console(file=output, width=80), **options)
+    return [line.split()[0] for line in output.getvalue().splitlines()[1:]]
+
+
+@pytest.mark.parametrize("ending", [".vec", ".bin.gz", ""])
+def test_results_of_two_files_and_files_alone(tmp_path: Path, ending: str) -> None:
+    for name, vectors in (("source", GERMAN), ("target", ENGLISH)):
+        place = Location.parse(tmp_path / f"{name}{ending}")
+        write_vectors(vectors, place) if ending else vectors.save(place)
+        (tmp_path / f"mapping/{name}").mkdir(parents=True)
+        (tmp_path / f"mapping/{name}/mapping.json").write_text("{}")
+    (tmp_path / "scores.json").write_text("{}")
+    assert shown(str(tmp_path), "source", "hund", to="target")[0] == "dog"
+    assert "hund" not in shown(str(tmp_path), "source", "hund")
+    files = [str(tmp_path / f"{name}{ending}") for name in ("source", "target")]
+    assert shown(files[0], "", "katze", to=files[1])[0] == "cat" and len(shown(files[1], "", "cat")) == 2
+    with pytest.raises(DataError, match="several sets of vectors") as caught:
+        shown(str(tmp_path), "", "hund")
+    assert caught.value.remedy == "It has: source, target."
+    with pytest.raises(DataError, match="no vectors of language 'de'"):
+        shown(str(tmp_path), "de", "hund")
+    with pytest.raises(DataError, match="without a language"):
+        shown(files[0], "de", "hund")
+
+
+def test_languages_of_an_artifact(artifact: str) -> None:
+    assert shown(artifact, "de", "hund", to="en") and shown(artifact, "de", "hund") == ["katze"]
+    with pytest.raises(DataError, match="no vectors of language 'fr'"):
+        shown(artifact, "de", "hund", to="fr")
 
 
 def test_what_all_vectors_share_does_not_count() -> None:
@@ -79,8 +123,16 @@ def test_export_of_some_languages(artifact: str, tmp_path: Path) -> None:
 
 
 def test_what_holds_no_vectors(tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match="there is no artifact at"):
+    with pytest.raises(DataError, match="there is nothing at"):
         show_neighbours(str(tmp_path / "none"), "en", "cat", 3, Console(quiet=True))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/notes.md").write_text("x")
+    with pytest.raises(DataError, match="there are no vectors in") as caught:
+        show_neighbours(str(tmp_path / "mine"), "en", "cat", 3, Console(quiet=True))
+    assert "--force" not in str(caught.value)
+    with pytest.raises(ArtifactError, match="mine is no artifact") as refused:
+        export(str(tmp_path / "mine"), str(tmp_path / "out"), [], "vec", Console(quiet=True))
+    assert "--force" not in str(refused.value)
     location = Location.parse(tmp_path / "corpus/abc")
     (partial_of(location) / "statistics.json").write_json({})
     publish(location, {"stage": "corpus", "fingerprint": "abc", "metrics": {}})
@@ -91,6 +143,8 @@ def test_what_holds_no_vectors(tmp_path: Path) -> None:
 def test_the_commands(babelray, artifact: str, tmp_path: Path) -> None:
     process = babelray("vectors", "neighbours", artifact, "en", "cat", "--count", "2")
     assert process.returncode == 0 and "0.986" in process.stdout and "dog" not in process.stdout
+    process = babelray("vectors", "neighbours", artifact, "de", "hund", "--to", "en")
+    assert process.returncode == 0 and "kitten" in process.stdout
     process = babelray("vectors", "export", artifact, str(tmp_path / "out"), "--languages", "en, de", "--format", "bin")
     assert process.returncode == 0 and "de: 2 words, 2 dimensions" in process.stdout
     assert len(read_vectors(Location.parse(tmp_path / "out/de.bin"))) == 2

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from babelray.commands.options import console
+from babelray.errors import BabelrayError
 
 vectors = typer.Typer(help="Inspect static vectors, and export them for other programs.", no_args_is_help=True)
 transport = typer.Typer(help="Inspect the transport from a sentence to its translation.", no_args_is_help=True)
@@ -18,15 +19,36 @@ ArtifactPath = Annotated[
 
 @vectors.command()
 def neighbours(
-    artifact: ArtifactPath,
-    language: Annotated[str, typer.Argument(metavar="LANG", help="A language code, such as de.")],
-    word: Annotated[str, typer.Argument(metavar="WORD", help="A word of that language.")],
+    place: Annotated[
+        str,
+        typer.Argument(
+            metavar="VECTORS",
+            help="An artifact of extract or align, the folder of `align --source`, a folder of files, or one file.",
+        ),
+    ],
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="[LANG] WORD", help="The language and a word of it; of one file the word alone."),
+    ],
+    to: Annotated[
+        str | None, typer.Option(metavar="LANG|FILE", help="Find neighbours in another language; of one file, a file.")
+    ] = None,
     count: Annotated[int, typer.Option(min=1, help="How many to print.")] = 10,
 ) -> None:
-    """Print the nearest neighbours of a word."""
+    """Print the nearest neighbours of a word, in its own language or in another.
+
+    `babelray vectors neighbours runs/align/FINGERPRINT de Hund --to en`
+
+    `babelray vectors neighbours mapped source Hund --to target`
+
+    `babelray vectors neighbours de.vec Hund`
+    """
     from babelray.commands.vectors import show_neighbours
 
-    show_neighbours(artifact, language, word, count, console)
+    if len(words) > 2:
+        raise BabelrayError("neighbours needs a language and one word, or one word", "Quote a word that has spaces.")
+    language, word = ("", words[0]) if len(words) == 1 else words
+    show_neighbours(place, language, word, count, console, to)
 
 
 @vectors.command()

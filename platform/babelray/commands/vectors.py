@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 from babelray.errors import ArtifactError, DataError
 from babelray.storage import AnyPath, Location
-from babelray.storage.artifact import Artifact
+from babelray.storage.artifact import MANIFEST, Artifact
 from babelray.storage.runs import find_artifact
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.console import Console
 
@@ -20,40 +19,72 @@ if TYPE_CHECKING:
 FOLDER = "vectors"
 
 
-def show_neighbours(location: AnyPath, code: str, word: str, count: int, console: Console) -> None:
-    """Print the words whose vectors are nearest to that of a word."""
+def show_neighbours(
+    location: AnyPath, code: str, word: str, count: int, console: Console, to: AnyPath | None = None
+) -> None:
+    """Print the words whose vectors are nearest to that of a word, in its own language or in another.
+
+    `code` is empty, and `to` a path, if the location is one file or folder of vectors.
+    """
     from rich.table import Table
     from rich.text import Text
 
-    from babelray.vectors.word_vectors import WordVectors
+    from babelray.vectors.neighbours import neighbours
 
-    artifact = _artifact(location)
-    _check_languages([code], artifact)
-    vectors = WordVectors.load(artifact.location / FOLDER / code)
+    sets = find_vectors(location)
+    vectors = _load(location, sets, code)
+    target = None
+    if to is not None:
+        target = _load(location, sets, str(to)) if code else _load(to, find_vectors(to), "")
     table = Table("word", box=None, pad_edge=False)
     table.add_column("cosine", justify="right")
-    for neighbour, cosine in neighbours(vectors, word, count):
+    for neighbour, cosine in neighbours(vectors, word, count, target):
         table.add_row(Text(neighbour), f"{cosine:.3f}")
     console.print(table)
 
 
-def neighbours(vectors: WordVectors, word: str, count: int) -> list[tuple[str, float]]:
-    """The nearest other words by cosine, best first; for an unknown word an error with the nearest spellings.
+def find_vectors(location: AnyPath) -> dict[str, Location]:
+    """Sets of word vectors by name: an artifact's by language, a folder's by the names of its files; or one alone,
+    which has no name.
 
-    The mean of all words is subtracted first: a component that all vectors share makes any two words similar.
+    `babelray align --source … --out FOLDER` writes `source` and `target`, `babelray vectors export` one per language.
     """
-    from babelray.vectors.retrieval import nearest
+    from babelray.vectors.formats import ENDINGS
+    from babelray.vectors.word_vectors import VOCABULARY, WordVectors
 
-    if word not in vectors.position:
-        spellings = difflib.get_close_matches(word.lower(), vectors.words, n=5)
-        raise DataError(
-            f"there is no vector of {word!r}", f"Similar words: {', '.join(spellings)}." if spellings else ""
+    place = find_artifact(location)
+    if place.is_file() or WordVectors.is_complete(place):
+        return {"": place}
+    if (place / MANIFEST).exists():
+        artifact = _artifact(place)
+        return {code: place / FOLDER / code for code in languages(artifact)}
+    if not place.exists():
+        raise DataError(f"there is nothing at {location}", "Name a file or folder of vectors, or an artifact.")
+    names = [name for name in place.files() if name.count("/") < 2]
+    sets = {
+        plain.removesuffix(ending): place / name
+        for name in names
+        for ending in ENDINGS
+        if "/" not in name and (plain := name.removesuffix(".gz")).endswith(ending)
+    }
+    sets |= {name.split("/")[0]: place / name.split("/")[0] for name in names if name.endswith(f"/{VOCABULARY}")}
+    if not sets:
+        raise DataError(f"there are no vectors in {location}", f"Vectors are files that end in {', '.join(ENDINGS)}.")
+    return sets
+
+
+def _load(location: AnyPath, sets: Mapping[str, Location], name: str) -> WordVectors:
+    from babelray.vectors.formats import read_vectors
+    from babelray.vectors.word_vectors import WordVectors
+
+    if name not in sets:
+        if "" in sets:
+            raise DataError(f"{location} holds one set of vectors, without a language", "Give the word alone.")
+        problem = (
+            f"{location} has no vectors of language {name!r}" if name else f"{location} has several sets of vectors"
         )
-    own = vectors.position[word]
-    centred = vectors.matrix - vectors.matrix.mean(0)
-    scores, positions = nearest(centred[own : own + 1], centred, count + 1)
-    pairs = zip(positions[0].tolist(), scores[0].tolist(), strict=True)
-    return [(vectors.words[i], score) for i, score in pairs if i != own][:count]
+        raise DataError(problem, f"It has: {', '.join(sorted(sets))}.")
+    return WordVectors.load(sets[name]) if WordVectors.is_complete(sets[name]) else read_vectors(sets[name])
 
 
 def export(location: AnyPath, out: AnyPath, codes: Sequence[str], ending: str, console: Console) -> None:
@@ -83,9 +114,13 @@ def languages(artifact: Artifact) -> list[str]:
 
 
 def _artifact(location: AnyPath) -> Artifact:
-    artifact = Artifact.load(find_artifact(location))
+    place = find_artifact(location)
+    artifact = Artifact.load(place) if (place / MANIFEST).exists() else None
     if artifact is None:
-        raise ArtifactError(f"there is no artifact at {location}", "Name a folder under runs/extract or runs/align.")
+        problem = (
+            f"{location} is no artifact: it has no {MANIFEST}" if place.exists() else f"there is nothing at {location}"
+        )
+        raise ArtifactError(problem, "Name a folder under runs/extract or runs/align.")
     if not languages(artifact):
         problem = f"{location} has no vectors: it belongs to the stage {artifact.manifest['stage']}"
         raise ArtifactError(problem, "Name a folder under runs/extract or runs/align.")
