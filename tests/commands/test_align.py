@@ -122,6 +122,14 @@ def test_words_that_are_trained_and_tested_are_counted(align: Command) -> None:
     assert "warning: test: 60 of its 60 source words are in the training dictionary too" in output
 
 
+def test_few_entries_for_many_dimensions_are_pointed_out(folder: Path, align: Command) -> None:
+    (folder / "few.txt").write_text("".join((folder / "train.txt").read_text().splitlines(keepends=True)[:20]))
+    few = "warning: dictionary: 20 entries are few for vectors of 12 dimensions"
+    assert few in align("--dictionary", "few.txt").output
+    (folder / "out").rename(folder / "first")
+    assert few not in align("--dictionary", "few.txt", "--self-learning", "patience=3").output
+
+
 def test_no_word_is_spelt_alike(folder: Path, align: Command) -> None:
     (folder / "c.vec").write_text("".join(f"c{i} {'1 ' * 11}{i}\n" for i in range(20)))
     assert "no word is spelt alike" in problem(align("--dictionary", "identical", source="c.vec"))

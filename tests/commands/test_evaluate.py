@@ -7,9 +7,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from babelray.commands.evaluate import compare_results, evaluate_model, model_fingerprint, rank_results
+from babelray.commands.evaluate import (
+    compare_results,
+    evaluate_model,
+    model_fingerprint,
+    print_result,
+    rank_results,
+)
 from babelray.errors import BabelrayError, DataError
-from babelray.evaluation.benchmark import BENCHMARKS
+from babelray.evaluation.benchmark import BENCHMARKS, Result
 from babelray.recipe.load import configure
 
 EN = ["The cat sleeps.", "A dog runs.", "It is warm.", "The garden is big.", "A bed.", "Sleep well, cat."]
@@ -249,3 +255,15 @@ def test_three_results_are_ranked(tmp_path: Path) -> None:
 def test_a_benchmark_on_held_out_data_needs_a_run(tmp_path: Path) -> None:
     with pytest.raises(BabelrayError, match="retrieval needs the corpus of a run"):
         evaluate_model("babelray-mini", BENCHMARKS.parse("retrieval"), str(tmp_path), Console())
+
+
+def test_intervals_are_whole_in_80_columns() -> None:
+    metrics = {"sentences": 1004, "to_hub": 0.667, "from_hub": 0.667, "mean": 0.667, "mean_margin": 0.089}
+    codes = ("de", "id", "ms")  # with the longest names of Latin script
+    result = Result(
+        dict.fromkeys(codes, metrics), chance=dict.fromkeys(codes, 0.01), intervals=dict.fromkeys(codes, (0.58, 0.71))
+    )
+    console = Console(record=True, width=80)
+    print_result(result, BENCHMARKS["tatoeba"](data="x"), "tatoeba: babelray-mini", console)
+    shown = console.export_text()
+    assert "58.0–71.0" in shown and "id Indonesian" in shown and "1,004" in shown and "…" not in shown

@@ -75,6 +75,7 @@ def align_files(
         notify = lambda text: show(f"mapping: {text}")  # noqa: E731
         mapped = map_vocabularies(left, right, pairs, method, seed, notify, partial / CHECKPOINT)
         scores: dict[str, Any] = {"method": method.method, "pairs": mapped.pairs}
+        _warn_of_few_pairs(mapped.pairs, left.dimension, method, console)
         if mapped.health:
             scores |= {"collapsed": mapped.health.collapsed, "health": str(mapped.health)}
             _print_health(mapped.health, console)
@@ -164,7 +165,7 @@ def print_bli(
         interval = format_interval(share_interval(row["p1"], scores["words"]), "%")
         table.add_row(name, *(f"{100 * row[key]:.1f}" for key in [*(f"p{n}" for n in RANKS), "mrr"]), interval)
     console.print(table)
-    console.print(f"P@1 of guessing: {format_chance(scores['chance'], '%')}", highlight=False)
+    console.print(f"P@1 of guessing: {format_chance(scores['chance'], '%')} %", highlight=False)
     return scores
 
 
@@ -209,6 +210,13 @@ def _warn_of_training_words(
     training, tested = {word for word, _ in pairs}, {word for word, _ in test_pairs}
     if seen := len(tested & training):
         print_warning(f"test: {seen:,} of its {len(tested):,} source words are in the training dictionary too", console)
+
+
+def _warn_of_few_pairs(pairs: int | None, dimension: int, method: MappingMethod, console: Console) -> None:
+    """A mapping learns few entries by heart: it has about as many parameters for each as the vectors have values."""
+    if pairs is not None and not method.unsupervised and pairs < 2 * dimension:
+        problem = f"{pairs:,} entries are few for vectors of {dimension} dimensions: other words may not be translated"
+        print_warning(f"dictionary: {problem}", console)
 
 
 def _print_health(health: Health, console: Console) -> None:

@@ -133,11 +133,11 @@ def _shared(scores: Mapping[str, Mapping[str, float]]) -> list[str]:
 
 def print_result(result: Result, benchmark: Benchmark, title: str, console: Console) -> None:
     """Print the scores as a table, one line per language: the main metric with its interval and the level of chance."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     columns = {name: kind for name, kind in benchmark.columns.items() if name in _shared(result.scores)}
     intervals = result.confidence(benchmark.main_metric)
-    table = Table("", "", title=title, title_justify="left", title_style="bold")
 
     def cells(code: str, values: Mapping[str, float], chance: float | None) -> list[str]:
         row = []
@@ -148,19 +148,27 @@ def print_result(result: Result, benchmark: Benchmark, title: str, console: Cons
                 row += ["" if chance is None else format_chance(chance, kind)] if result.chance else []
         return row
 
-    for name, kind in columns.items():
-        table.add_column(name.replace("_", " ") + (" %" if kind == "%" else ""), justify="right")
-        if name == benchmark.main_metric:
-            for shown, heading in ((intervals, "95 % interval"), (result.chance, "chance")):
-                if shown:
-                    table.add_column(heading, justify="right", style="dim")
-    for language, values in result.scores.items():
-        table.add_row(language, language_name(language), *cells(language, values, result.chance.get(language)))
+    rows = [
+        [f"{language} {language_name(language)}".strip(), *cells(language, values, result.chance.get(language))]
+        for language, values in result.scores.items()
+    ]
     if len(result.scores) > 1:
-        table.add_section()
-        means = {name: result.mean(name) for name in columns}
         chance = fmean(result.chance.values()) if result.chance else None
-        table.add_row("", "mean", *cells("", means, chance), style="bold")
+        rows.append(["mean", *cells("", {name: result.mean(name) for name in columns}, chance)])
+    headings = [""]
+    for name, kind in columns.items():
+        headings.append(name.replace("_", " ") + (" %" if kind == "%" else ""))
+        if name == benchmark.main_metric:
+            headings += ["95 % interval"] if intervals else []
+            headings += ["chance"] if result.chance else []
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading, column in zip(headings, zip(*rows, strict=True), strict=True):
+        table.add_column(heading, justify="right" if heading else "left", min_width=max(map(len, column)))
+    for number, row in enumerate(rows):
+        is_mean = number == len(result.scores)
+        if is_mean:
+            table.add_section()
+        table.add_row(*row, style="bold" if is_mean else None)
     console.print(table)
 
 
