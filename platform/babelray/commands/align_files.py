@@ -13,7 +13,6 @@ from babelray.lexicon.coverage import measure_coverage
 from babelray.lexicon.read import Problems, read_columns
 from babelray.storage import AnyPath, Location
 from babelray.storage.artifact import partial_of
-from babelray.storage.runs import find_artifact
 from babelray.vectors.word_vectors import WordVectors
 
 if TYPE_CHECKING:
@@ -125,15 +124,9 @@ def bli_of_files(
 
 def read_any(path: AnyPath, limit: int) -> WordVectors:
     """Vectors from a file in one of the formats of the field, or from a folder of an artifact."""
-    from babelray.vectors.formats import read_vectors
+    from babelray.vectors.load import load_vectors
 
-    location = find_artifact(path)
-    if WordVectors.is_complete(location):
-        vectors = WordVectors.load(location)
-        return WordVectors(vectors.words[:limit], vectors.matrix[:limit], vectors.counts[:limit])
-    if not location.is_file():
-        raise DataError(f"there are no vectors at {path}", "Name a .vec, .txt or .bin file, or a folder of vectors.")
-    return read_vectors(location, limit)
+    return load_vectors(path, limit=limit)
 
 
 def print_bli(

@@ -13,10 +13,14 @@ from babelray.errors import DataError
 from babelray.storage import AnyPath, Location
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    import pandas
     from torch import Tensor
 
+SHOWN = 5
+"""Words that the representation names."""
 MATRIX, VOCABULARY = "vectors.safetensors", "vocabulary.tsv"
 
 
@@ -28,14 +32,20 @@ def read_tensors(file: str | Path) -> dict[str, Tensor]:
         raise DataError(f"{file} is not a safetensors file ({error})", "Make the artifact again.") from error
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class WordVectors:
-    """`matrix[i]` is the vector of `words[i]`, which occurred `counts[i]` times.
+    """The static vectors of a language: `matrix[i]` is the vector of `words[i]`, which occurred `counts[i]` times.
 
-    >>> import torch
-    >>> vectors = WordVectors(["a", "b"], torch.eye(2), [3, 1])
-    >>> vectors.position["b"], len(vectors), vectors.dimension
-    (1, 2, 2)
+    Examples:
+        >>> import torch
+        >>> vectors = WordVectors(["dog", "cat"], torch.eye(2), [3, 1])
+        >>> vectors
+        WordVectors(2 words, 2 dimensions: dog, cat)
+        >>> vectors["cat"], "cat" in vectors, len(vectors), vectors.dimension
+        (tensor([0., 1.]), True, 2, 2)
+        >>> vectors[["cat", "dog"]]
+        tensor([[0., 1.],
+                [1., 0.]])
     """
 
     words: list[str]
@@ -51,6 +61,21 @@ class WordVectors:
     def __len__(self) -> int:
         return len(self.words)
 
+    def __contains__(self, word: object) -> bool:
+        return word in self.position
+
+    def __getitem__(self, words: str | Sequence[str]) -> Tensor:
+        """The vector (D) of a word, or the vectors (N, D) of several."""
+        try:
+            rows = self.position[words] if isinstance(words, str) else [self.position[word] for word in words]
+        except KeyError as error:
+            raise KeyError(f"there is no vector of {error.args[0]!r}") from None
+        return self.matrix[rows]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(self.words[:SHOWN]) + (", …" if len(self) > SHOWN else "")
+        return f"WordVectors({len(self):,} words, {self.dimension} dimensions: {shown})"
+
     @property
     def dimension(self) -> int:
         return self.matrix.shape[1]
@@ -63,9 +88,36 @@ class WordVectors:
         """The same words with other vectors."""
         return WordVectors(self.words, matrix, self.counts)
 
-    def save(self, folder: AnyPath) -> None:
-        """Write a folder; the vocabulary, written last, marks it complete."""
-        location = Location.parse(folder)
+    def first(self, limit: int | None) -> WordVectors:
+        """The first words, which are the most frequent ones; all without a limit."""
+        if limit is None or limit >= len(self):
+            return self
+        return WordVectors(self.words[:limit], self.matrix[:limit], self.counts[:limit])
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A table with one row per word and one column per dimension.
+
+        >>> import torch
+        >>> WordVectors(["dog", "cat"], torch.eye(2), [3, 1]).to_pandas()
+               0    1
+        dog  1.0  0.0
+        cat  0.0  1.0
+        """
+        import pandas
+
+        return pandas.DataFrame(self.matrix.numpy(), index=self.words)
+
+    def save(self, path: AnyPath) -> None:
+        """Write a file, if the name ends in `.vec`, `.txt` or `.bin` (or one of them and `.gz`); otherwise a folder.
+
+        A folder holds safetensors and a vocabulary with counts; the vocabulary, written last, marks it complete.
+        """
+        from babelray.vectors.formats import ENDINGS, write_vectors
+
+        location = Location.parse(path)
+        if location.name.removesuffix(".gz").endswith(ENDINGS):
+            write_vectors(self, location)
+            return
         rows = "".join(f"{word}\t{count}\n" for word, count in zip(self.words, self.counts, strict=True))
         if rows.count("\t") + rows.count("\n") > 2 * len(self):
             word = next(word for word in self.words if "\t" in word or "\n" in word)
@@ -80,11 +132,17 @@ class WordVectors:
         location = Location.parse(folder)
         with (location / MATRIX).local_input() as file:
             matrix = read_tensors(file)["vectors"]
-        cells = (location / VOCABULARY).read_text().replace("\n", "\t").split("\t")
         try:
-            return cls(cells[:-1:2], matrix, list(map(int, cells[1::2])))
+            words, counts = cls.read_vocabulary(location)
+            return cls(words, matrix, counts)
         except (ValueError, DataError) as error:
             raise DataError(f"{location / VOCABULARY} is damaged ({error})", "Make the artifact again.") from error
+
+    @staticmethod
+    def read_vocabulary(folder: AnyPath) -> tuple[list[str], list[int]]:
+        """The words of a folder and their counts."""
+        cells = (Location.parse(folder) / VOCABULARY).read_text().replace("\n", "\t").split("\t")
+        return cells[:-1:2], list(map(int, cells[1::2]))
 
     @staticmethod
     def is_complete(folder: AnyPath) -> bool:
