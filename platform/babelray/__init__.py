@@ -15,22 +15,57 @@ from babelray.errors import BabelrayError
 from babelray.version import __version__
 
 if TYPE_CHECKING:
+    from babelray import losses
+    from babelray.api.alignment import Alignment, BliScores, WordMapping, align, bli, load_mapping
+    from babelray.api.encoders import Encoder, load_encoder
+    from babelray.api.extraction import extract
+    from babelray.api.word_links import WordLinks, word_align
     from babelray.vectors.load import load_vectors
     from babelray.vectors.word_vectors import WordVectors
 
 _MODULES = {
+    "Alignment": "api.alignment",
+    "BliScores": "api.alignment",
+    "Encoder": "api.encoders",
+    "WordLinks": "api.word_links",
+    "WordMapping": "api.alignment",
     "WordVectors": "vectors.word_vectors",
+    "align": "api.alignment",
+    "bli": "api.alignment",
+    "extract": "api.extraction",
+    "load_encoder": "api.encoders",
+    "load_mapping": "api.alignment",
     "load_vectors": "vectors.load",
+    "losses": "losses",
+    "word_align": "api.word_links",
 }
 """The module of each public name that is loaded when it is used."""
 
-__all__ = ["BabelrayError", "WordVectors", "__version__", "load_vectors"]
+__all__ = [
+    "Alignment",
+    "BabelrayError",
+    "BliScores",
+    "Encoder",
+    "WordLinks",
+    "WordMapping",
+    "WordVectors",
+    "__version__",
+    "align",
+    "bli",
+    "extract",
+    "load_encoder",
+    "load_mapping",
+    "load_vectors",
+    "losses",
+    "word_align",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'babelray' has no attribute {name!r}")
-    value = getattr(import_module(f"babelray.{_MODULES[name]}"), name)
+    module = import_module(f"babelray.{_MODULES[name]}")
+    value = module if _MODULES[name] == name else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "platform/babelray"
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 
-FOUNDATION = ("version", "errors", "config", "languages", "registry")
+FOUNDATION = ("version", "errors", "packages", "config", "languages", "registry")
 """Modules of the lowest layer that every other may import; of these, each only those before it."""
 LAYERS: tuple[tuple[str, ...], ...] = (
     (*FOUNDATION, "storage", "cluster"),
@@ -27,10 +27,14 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("recipe",),
     ("pipeline", "stages"),
     ("sweeping",),
-    ("commands", "__init__", "__main__"),
+    ("losses", "api", "commands", "__init__", "__main__"),
 )
 """From the lowest to the highest. A package imports packages of lower layers only."""
-INSIDE_A_LAYER = (("pipeline", "stages"), ("commands", "__main__"))
+INSIDE_A_LAYER = (
+    ("pipeline", "stages"),
+    ("losses", "api", "__init__"),
+    ("api", "commands", "__main__"),
+)
 """Packages of one layer of which each may import those before it."""
 ALGORITHMS = ("vectors", "mapping", "objectives", "stitching", "simulation", "metrics")
 """Packages that work in a notebook, without a cluster, a tracking server or a bucket."""

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from babelray.commands.options import errors
-from babelray.errors import INTERRUPTED, DataError, RecipeError
-from babelray.lexicon.coverage import measure_coverage
-from babelray.lexicon.read import Problems, read_columns
+from babelray.errors import INTERRUPTED, DataError
+from babelray.lexicon.usable import IDENTICAL, identical_words, read_usable
 from babelray.storage import AnyPath, Location
 from babelray.storage.artifact import partial_of
 from babelray.vectors.word_vectors import WordVectors
@@ -22,25 +21,16 @@ if TYPE_CHECKING:
     from babelray.mapping.method import MappingMethod
 
 CHECKPOINT = "checkpoint.safetensors"
-IDENTICAL = "identical"
-"""The name of the dictionary of the words that are spelt alike."""
 
 
 def configure_method(
     name: str, overrides: Sequence[str], dictionary: AnyPath | None, self_learning: bool | None = None
 ) -> MappingMethod:
     """A mapping method for two files, with dotted overrides such as `cutoff=10000`; an error for an unknown one."""
-    from babelray.mapping.method import MAPPING_METHODS
-    from babelray.recipe.load import configure
+    from babelray.api import alignment
 
-    try:
-        method = MAPPING_METHODS.find(name)
-    except ValueError as error:
-        raise RecipeError(str(error), "See babelray align --help.") from None
-    settings = method.two_file_defaults(has_dictionary=dictionary not in (None, IDENTICAL))
-    if self_learning is not None:
-        settings |= {"self_learning": self_learning}
-    return configure(method, settings, overrides)
+    settings = {} if self_learning is None else {"self_learning": self_learning}
+    return alignment.configure_method(name, settings, dictionary, overrides)
 
 
 def align_files(
@@ -169,9 +159,7 @@ def _dictionary(
         return None
     if path != IDENTICAL:
         return read_usable_pairs(path, "dictionary", source, target, lowercase, console)
-    pairs = [(word, word) for word in source.words if word in target.position]
-    if not pairs:
-        raise DataError("no word is spelt alike in both files", "Give a dictionary, or none.")
+    pairs = identical_words(source.position, target.position)
     console.print(f"dictionary: {len(pairs):,} words are spelt alike", highlight=False)
     return pairs
 
@@ -180,13 +168,13 @@ def read_usable_pairs(
     path: AnyPath, role: str, source: WordVectors, target: WordVectors, lowercase: bool, console: Console
 ) -> list[tuple[str, str]]:
     """The entries of a dictionary of two vocabularies; prints how many are usable, and what would make more of them."""
-    written = _pairs(path, console)
-    coverage = measure_coverage(written, source.position, target.position, lowercase)
-    coverage.check(str(path))
-    console.print(f"{role}: {coverage}", highlight=False, soft_wrap=True)
-    for warning in coverage.warnings:
+    usable = read_usable(path, source.position, target.position, lowercase)
+    for summary in usable.skipped.summaries:
+        print_warning(summary, console)
+    console.print(f"{role}: {usable.coverage}", highlight=False, soft_wrap=True)
+    for warning in usable.coverage.warnings:
         print_warning(f"{role}: {warning}", console)
-    return coverage.reading.words(written)
+    return usable.pairs
 
 
 def print_warning(text: str, console: Console) -> None:
@@ -218,23 +206,6 @@ def _print_health(health: Health, console: Console) -> None:
     console.print(("[red]collapsed:[/] " if health.collapsed else "") + str(health), highlight=False)
     if health.collapsed:
         console.print(ADVICE, highlight=False)
-
-
-def _pairs(path: AnyPath, console: Console) -> list[tuple[str, str]]:
-    """The pairs of a file, `word<TAB>translation` or with a space between, as written."""
-    location, problems = Location.parse(path), Problems()
-    if not location.is_file():
-        raise DataError(f"there is no dictionary at {path}", "Name a text file with two words per line.")
-    pairs = [(first, second) for _, first, second in read_columns(location, problems)]
-    problems.check_encoding()
-    if not pairs:
-        why = "".join(f" ({summary})" for summary in problems.summaries)
-        raise DataError(
-            f"{path} holds no pairs of words{why}", "A line holds a word, a tab or space, and its translation."
-        )
-    for summary in problems.summaries:
-        print_warning(summary, console)
-    return pairs
 
 
 def _write(vectors: WordVectors, path: AnyPath, folder: Location, name: str) -> None:

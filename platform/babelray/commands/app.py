@@ -13,6 +13,7 @@ from babelray.commands import run as runs
 from babelray.commands import runs as stored
 from babelray.commands.options import console, errors
 from babelray.errors import INTERRUPTED, BabelrayError
+from babelray.packages import explain_missing
 from babelray.pipeline.plan import ordered_stages
 from babelray.version import __version__
 
@@ -86,7 +87,8 @@ app = assemble()
 def main() -> None:
     """Run the command; errors meant for the user are printed without a traceback."""
     try:
-        code = app(_arguments(sys.argv[1:]), standalone_mode=False) or 0
+        with explain_missing(f"`{' '.join(['babelray', *sys.argv[1:2]])}`"):
+            code = app(_arguments(sys.argv[1:]), standalone_mode=False) or 0
         if code == INTERRUPTED:  # what typer makes of Ctrl-C
             errors.print("stopped; run the same command again to resume")
         sys.exit(code)

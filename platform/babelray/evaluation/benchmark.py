@@ -217,7 +217,7 @@ class EncoderBenchmark(Benchmark):
         return self.run(open_encoder(system.encoder, self.layer, self.batch_tokens), system)
 
 
-def open_encoder(path: AnyPath, layer: int | None, batch_tokens: int | None) -> TextEncoder:
+def open_encoder(path: AnyPath, layer: int | None, batch_tokens: int | None, device: str = "cpu") -> TextEncoder:
     """The encoder in a folder, or of a name.
 
     A mapped encoder is read at the layer of its mappings, a lexical one gives its mixed vectors.
@@ -229,10 +229,10 @@ def open_encoder(path: AnyPath, layer: int | None, batch_tokens: int | None) -> 
 
     batch_tokens = batch_tokens or BATCH_TOKENS
     if is_mapped(path):
-        return MappedEncoder.from_pretrained(path, batch_tokens=batch_tokens)
+        return MappedEncoder.from_pretrained(path, batch_tokens=batch_tokens, device=device)
     if is_lexical(path):
-        return LexicalReader(LexicalEncoder.from_pretrained(path, batch_tokens))
-    model = load_encoder(path)
+        return LexicalReader(LexicalEncoder.from_pretrained(path, batch_tokens, device))
+    model = load_encoder(path, device)
     return TextEncoder.from_model(
         model, load_tokenizer(path, masks=False), -1 if layer is None else layer, batch_tokens
     )

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from babelray.encoder.layers import LayerReader
     from babelray.storage import AnyPath
-    from babelray.text.segment import Segmenter
 
 Level = Literal["words", "subwords"]
 Pooling = Literal["last", "mean"]
@@ -75,8 +74,9 @@ def soft_alignment(
     from babelray.encoder.layers import LayerReader
     from babelray.encoder.load import load_encoder, load_tokenizer, resolve_layer
     from babelray.objectives.sinkhorn import sinkhorn_divergence, transport_plan
+    from babelray.text.segment import segmenter_of
 
-    segmenters = _segmenters(languages)
+    segmenters = {code: segmenter_of(code) for code in languages}
     tokenizer, model = load_tokenizer(encoder, masks=False), load_encoder(encoder)
     reader = LayerReader(model, [resolve_layer(layer, model.config.num_hidden_layers)])
     (rows, x_SD), (columns, y_TD) = (
@@ -88,14 +88,6 @@ def soft_alignment(
     plan_1ST = transport_plan(x_1SD, x_mask_1S, y_1TD, y_mask_1T, blur, p, iterations=ITERATIONS)
     divergence_1 = sinkhorn_divergence(x_1SD, x_mask_1S, y_1TD, y_mask_1T, blur, p, iterations=ITERATIONS)
     return SoftAlignment(rows, columns, plan_1ST[0] * len(rows), divergence_1.item())
-
-
-def _segmenters(codes: tuple[str, str]) -> dict[str, Segmenter]:
-    from babelray.languages import resolve
-    from babelray.text.segment import Segmenter, resolve_segmenters
-
-    names, _ = resolve_segmenters(resolve(dict.fromkeys(codes)), {}, missing="icu")
-    return {code: Segmenter.for_language(code, name) for code, name in names.items()}
 
 
 def _vectors(

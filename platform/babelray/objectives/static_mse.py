@@ -36,6 +36,16 @@ class StaticMseConfig(StaticWordsConfig):
         return StaticMse(self, training_data)
 
 
+def error_terms(words_BD: Tensor, static_BD: Tensor) -> Tensor:
+    """The mean squared error of each word (B,)."""
+    if words_BD.shape != static_BD.shape:
+        raise TrainingError(
+            f"static-mse: the encoder is {words_BD.shape[1]} wide, the static vectors are {static_BD.shape[1]}",
+            "Use static-dcca, or vectors that were extracted from an encoder of the same width.",
+        )
+    return (words_BD.float() - static_BD.float()).square().mean(1)
+
+
 class StaticMse(StaticWords):
     """The distance of words to their static vectors."""
 
@@ -43,10 +53,4 @@ class StaticMse(StaticWords):
         return super().collate(examples, generator) | {"static": self.static_vectors(examples)}
 
     def loss_terms(self, model: PreTrainedModel, batch: Batch) -> Tensor:
-        words_BD, static_BE = self.vectors(model, batch), batch["static"]
-        if words_BD.shape != static_BE.shape:
-            raise TrainingError(
-                f"static-mse: the encoder is {words_BD.shape[1]} wide, the static vectors are {static_BE.shape[1]}",
-                "Use static-dcca, or vectors that were extracted from an encoder of the same width.",
-            )
-        return (words_BD.float() - static_BE.float()).square().mean(1)
+        return error_terms(self.vectors(model, batch), batch["static"])

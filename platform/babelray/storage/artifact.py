@@ -140,8 +140,16 @@ def provenance() -> dict[str, Any]:
         "babelray": __version__,
         "commit": git_commit(),
         "python": platform.python_version(),
-        "packages": {name: metadata.version(name) for name in packages},
+        "packages": {name: version for name in packages if (version := _version(name))},
     }
+
+
+def _version(package: str) -> str | None:
+    """The version of a package; None if it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def git_commit() -> str | None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ParamSpec, TypeVar
 
 from babelray.errors import StorageError
+from babelray.packages import explain_missing
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -46,8 +47,9 @@ def split(uri: str) -> tuple[str, str]:
 def client() -> S3Client:
     """One client per thread; endpoint and credentials from the environment, as boto3 reads them."""
     if not hasattr(_CLIENTS, "s3"):
-        import boto3
-        from botocore.config import Config
+        with explain_missing("a location on S3"):
+            import boto3
+            from botocore.config import Config
 
         config = Config(retries={"total_max_attempts": 2, "mode": "standard"}, connect_timeout=5, read_timeout=30)
         _CLIENTS.s3 = boto3.session.Session().client("s3", config=config)

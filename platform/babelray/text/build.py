@@ -268,12 +268,12 @@ def write_vocabulary(layout: CorpusLayout, code: str, shards: int) -> Statistics
         pa.Table.from_batches([batch]) for location in locations for batch in read_arrow(location, "word", "count")
     ]
     tokens = sum_counts(tables)
-    words = select_vocabulary(tokens, layout.config)
+    words = select_vocabulary(tokens, layout.config.min_count, layout.config.max_words)
     write_rows(layout.vocabulary(code), ({"word": w, "count": n} for w, n in words), ["word", "count"])
     return {"tokens": sum(tokens["count"].to_pylist()), "types": len(words)}
 
 
-def select_vocabulary(tokens: pa.Table, config: TextConfig) -> list[tuple[str, int]]:
+def select_vocabulary(tokens: pa.Table, min_count: int, max_words: int | None = None) -> list[tuple[str, int]]:
     """Lower-cased words by falling count, then by code point; tokens without letter or digit are left out."""
     import pyarrow.compute as pc
 
@@ -281,5 +281,5 @@ def select_vocabulary(tokens: pa.Table, config: TextConfig) -> list[tuple[str, i
     with_letters = tokens.filter(pc.match_substring_regex(tokens["word"], r"[\p{L}\p{N}]"))
     for token, count in zip(with_letters["word"].to_pylist(), with_letters["count"].to_pylist(), strict=True):
         words[token.lower()] += count
-    frequent = [(word, count) for word, count in words.items() if count >= config.min_count]
-    return sorted(frequent, key=lambda item: (-item[1], item[0]))[: config.max_words]
+    frequent = [(word, count) for word, count in words.items() if count >= min_count]
+    return sorted(frequent, key=lambda item: (-item[1], item[0]))[:max_words]

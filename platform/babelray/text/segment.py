@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from babelray.errors import RecipeError
-from babelray.languages import Language
+from babelray.languages import Language, resolve
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -113,6 +113,12 @@ class Segmenter:
             ends = np.append(starts, len(data))[ends]
         offsets = np.concatenate([[0], ends]).astype(np.int32)
         return pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(data))
+
+
+def segmenter_of(code: str) -> Segmenter:
+    """The best segmenter of a language that is installed."""
+    names, _ = resolve_segmenters(resolve([code]), {}, missing="icu")
+    return Segmenter.for_language(code, names[code])
 
 
 def _fugashi() -> Callable[[str], Iterable[str]]:

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from babelray.packages import explain_missing
+
 
 class NoServerError(Exception):
     """There is no server to send to."""
@@ -29,7 +31,8 @@ def connect(uri: str) -> Any:
 
     logging.getLogger("alembic").setLevel(logging.WARNING)
     logging.getLogger("mlflow").setLevel(logging.CRITICAL)  # it raises what it would log
-    import mlflow
+    with explain_missing("MLflow's registry"):
+        import mlflow
 
     if uri.startswith("sqlite:///"):
         Path(uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,44 @@
+"""Word alignment of texts from Python."""
+
+from __future__ import annotations
+
+import pytest
+
+import babelray as br
+from babelray.encoder.text_encoder import TextEncoder
+from babelray.errors import BabelrayError
+from babelray.evaluation.word_alignment import align_pairs
+
+SOURCE = [["the", "cat", "sleeps"], ["a", "dog"]]
+TARGET = [["die", "Katze", "schläft"], ["ein", "Hund"]]
+
+
+@pytest.mark.parametrize("method", ["argmax", "itermax", "match"])
+@pytest.mark.parametrize("level", ["words", "subwords"])
+def test_links_are_those_of_the_benchmark(tiny_encoder: str, method, level) -> None:
+    results = br.word_align(tiny_encoder, SOURCE, TARGET, method, level=level)
+    expected = align_pairs(
+        TextEncoder.from_pretrained(tiny_encoder), list(zip(SOURCE, TARGET, strict=True)), method, level
+    )
+    assert [result.links for result in results] == expected.links
+
+
+def test_texts_are_split_into_words(tiny_encoder: str) -> None:
+    text = "The cat sleeps."
+    for languages in (None, ("en", "en")):
+        result = br.word_align(tiny_encoder, text, text, languages=languages)
+        assert result.source == ["The", "cat", "sleeps", "."]
+        assert str(result) == "0-0 1-1 2-2 3-3" and result.words[1] == ("cat", "cat")
+    chinese = br.word_align(tiny_encoder, "我喜欢喝茶。", "the cat", languages=("zh", "en"))
+    assert "".join(chinese.source) == "我喜欢喝茶。" and len(chinese.source) > 1
+
+
+def test_a_table(tiny_encoder: str) -> None:
+    result = br.WordLinks(["a", "b"], ["x", "y"], [(0, 0), (0, 1)])
+    assert result.to_pandas().loc["a", "target"] == "x y" and "<td>b</td><td>–</td>" in result._repr_html_()
+
+
+def test_sides_must_fit(tiny_encoder: str) -> None:
+    for source, target in ((["a"], ["b", "c"]), ("a", ["b"])):
+        with pytest.raises(BabelrayError, match="not as many sentences"):
+            br.word_align(tiny_encoder, source, target)
