@@ -31,7 +31,7 @@ assert br.load_mapping("out/mapping/source")(de).matrix.shape == de.matrix.shape
 print("encode", encoder.encode(["A dog barks.", "Ein Hund bellt."]).shape[0])
 sentences = ["The cat sleeps on the bed.", "The dog sleeps."]
 print("extract", len(br.extract(encoder, sentences, "en", min_steps=5, subsample=None, progress=False)))
-print("links", br.word_align(encoder, "A dog", "A dog"))
+print("links", br.word_align(encoder, "A dog", "A dog").to_pharaoh())
 print("loss", br.losses.contrastive(de.matrix, en.matrix).ndim)
 """
 COMMANDS = """

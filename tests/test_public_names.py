@@ -56,7 +56,7 @@ def test_every_function_is_documented_with_an_example(name: str) -> None:
     function = getattr(babelray, name)
     docstring = inspect.getdoc(function) or ""
     for parameter in inspect.signature(function).parameters:
-        assert re.search(rf"^    (\*\*)?{parameter}: ", docstring, re.MULTILINE), f"{name}: {parameter}"
+        assert re.search(rf"^    \*{{0,2}}{parameter}: ", docstring, re.MULTILINE), f"{name}: {parameter}"
     assert "Returns:" in docstring
     examples = doctest.DocTestParser().get_examples(docstring)
     assert any(f"{name}(" in example.source for example in examples)

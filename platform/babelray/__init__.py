@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from babelray import losses
     from babelray.api.alignment import Alignment, BliScores, WordMapping, align, bli, load_mapping
     from babelray.api.encoders import Encoder, load_encoder
+    from babelray.api.evaluation import Comparison, Evaluation, compare, evaluate
     from babelray.api.extraction import extract
+    from babelray.api.recipes import CompletedRun, run
     from babelray.api.word_links import WordLinks, word_align
     from babelray.vectors.load import load_vectors
     from babelray.vectors.word_vectors import WordVectors
@@ -26,17 +28,23 @@ if TYPE_CHECKING:
 _MODULES = {
     "Alignment": "api.alignment",
     "BliScores": "api.alignment",
+    "Comparison": "api.evaluation",
+    "CompletedRun": "api.recipes",
     "Encoder": "api.encoders",
+    "Evaluation": "api.evaluation",
     "WordLinks": "api.word_links",
     "WordMapping": "api.alignment",
     "WordVectors": "vectors.word_vectors",
     "align": "api.alignment",
     "bli": "api.alignment",
+    "compare": "api.evaluation",
+    "evaluate": "api.evaluation",
     "extract": "api.extraction",
     "load_encoder": "api.encoders",
     "load_mapping": "api.alignment",
     "load_vectors": "vectors.load",
     "losses": "losses",
+    "run": "api.recipes",
     "word_align": "api.word_links",
 }
 """The module of each public name that is loaded when it is used."""
@@ -45,18 +53,24 @@ __all__ = [
     "Alignment",
     "BabelrayError",
     "BliScores",
+    "Comparison",
+    "CompletedRun",
     "Encoder",
+    "Evaluation",
     "WordLinks",
     "WordMapping",
     "WordVectors",
     "__version__",
     "align",
     "bli",
+    "compare",
+    "evaluate",
     "extract",
     "load_encoder",
     "load_mapping",
     "load_vectors",
     "losses",
+    "run",
     "word_align",
 ]
 

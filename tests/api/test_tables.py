@@ -38,3 +38,23 @@ def test_files(tmp_path: Path) -> None:
     assert (tmp_path / "scores.html").read_text() == Scores()._repr_html_()
     with pytest.raises(DataError, match="format does not follow"):
         Scores().save(tmp_path / "scores.xlsx")
+
+
+def test_text_is_aligned() -> None:
+    assert str(Scores()).splitlines() == [
+        "A <title>",
+        "language  accuracy %  sentences",
+        "de              50.0      1,000",
+        "fr                 –         20",
+        "a & b",
+    ]
+
+
+def test_a_change_is_two_columns() -> None:
+    class Changes(Tabular):
+        def table(self) -> Table:
+            return Table("", [Column("language"), Column("P@1", "%"), Column("words")], [("de", (0.5, 0.75), "9")])
+
+    frame = Changes().to_pandas()
+    assert list(frame.columns) == ["P@1 before", "P@1 after", "words"] and frame.iloc[0].tolist() == [0.5, 0.75, "9"]
+    assert "<td>50.0 → 75.0</td>" in Changes()._repr_html_()

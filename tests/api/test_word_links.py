@@ -28,7 +28,7 @@ def test_texts_are_split_into_words(tiny_encoder: str) -> None:
     for languages in (None, ("en", "en")):
         result = br.word_align(tiny_encoder, text, text, languages=languages)
         assert result.source == ["The", "cat", "sleeps", "."]
-        assert str(result) == "0-0 1-1 2-2 3-3" and result.words[1] == ("cat", "cat")
+        assert result.to_pharaoh() == "0-0 1-1 2-2 3-3" and result.words[1] == ("cat", "cat")
     chinese = br.word_align(tiny_encoder, "我喜欢喝茶。", "the cat", languages=("zh", "en"))
     assert "".join(chinese.source) == "我喜欢喝茶。" and len(chinese.source) > 1
 

@@ -7,13 +7,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from babelray.commands.evaluate import (
-    compare_results,
-    evaluate_model,
-    model_fingerprint,
-    print_result,
-    rank_results,
-)
+from babelray.api.evaluation import model_fingerprint
+from babelray.commands.evaluate import compare_results, evaluate_model, print_result, rank_results
 from babelray.errors import BabelrayError, DataError
 from babelray.evaluation.benchmark import BENCHMARKS, Result
 from babelray.recipe.load import configure

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from babelray.mapping.fitted import Mapping
     from babelray.mapping.method import MappingMethod
 
+INTERVAL = "95 % interval of P@1"
 V = TypeVar("V", "Tensor", "np.ndarray", WordVectors)
 
 
@@ -240,17 +241,24 @@ class BliScores(dict[str, Any], Tabular):
 
     `p1`, `p5`, `p10` and `mrr` are by CSLS; `nn` holds the same by plain nearest neighbours, `isf` by the inverted
     softmax, if it was asked for. `words` is the number of source words that were tested, `coverage` their share of the
-    dictionary's source words.
+    dictionary's source words, `chance` the P@1 of guessing.
     """
 
     def table(self) -> Table:
         from babelray.metrics.bli import RANKS
+        from babelray.metrics.format import format_chance
+        from babelray.metrics.intervals import format_interval, share_interval
 
         names = {**{f"p{rank}": f"P@{rank}" for rank in RANKS}, "mrr": "MRR"}
         methods = {"nearest neighbour": self["nn"], "inverted softmax": self.get("isf"), "CSLS": self}
-        rows = [(name, *(scores[key] for key in names)) for name, scores in methods.items() if scores]
+        rows = [
+            (name, *(scores[key] for key in names), format_interval(share_interval(scores["p1"], self["words"]), "%"))
+            for name, scores in methods.items()
+            if scores
+        ]
         title = f"{self['words']:,} words tested, {self['coverage']:.1%} of the test dictionary"
-        return Table(title, [Column("retrieval"), *(Column(name, "%") for name in names.values())], rows)
+        columns = [Column("retrieval"), *(Column(name, "%") for name in names.values()), Column(INTERVAL)]
+        return Table(title, columns, rows, notes=[f"P@1 of guessing: {format_chance(self['chance'], '%')}"])
 
 
 def bli(

@@ -43,7 +43,7 @@ class WordLinks(Tabular):
         rows = [(word, " ".join(partners[i]) or None) for i, word in enumerate(self.source)]
         return Table("Word alignment", [Column("source"), Column("target")], rows)
 
-    def __str__(self) -> str:
+    def to_pharaoh(self) -> str:
         """The links in Pharaoh's format, as `0-0 1-2`."""
         return " ".join(f"{i}-{j}" for i, j in self.links)
 
@@ -102,7 +102,7 @@ def word_align(
         >>> result.source, len(result.links)
         (['A', 'dog', 'barks', '.'], 4)
         >>> results = br.word_align(encoder, [["A", "dog"], ["Two", "cats"]], [["A", "dog"], ["Two", "cats"]])
-        >>> [str(result) for result in results], results[1].words
+        >>> [result.to_pharaoh() for result in results], results[1].words
         (['0-0 1-1', '0-0 1-1'], [('Two', 'Two'), ('cats', 'cats')])
     """
     from babelray.evaluation.word_alignment import align_pairs

@@ -10,29 +10,19 @@ from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from babelray.encoder.load import locate_encoder
-from babelray.errors import BabelrayError, DataError
-from babelray.evaluation.benchmark import Result, System
-from babelray.evaluation.stored_result import (
-    PREDICTIONS,
-    RESULT,
-    StoredResult,
-    differences,
-    load_results,
-    same_data,
-    shared_languages,
-)
+from babelray.api.evaluation import check_comparable, describe, score
+from babelray.errors import DataError
+from babelray.evaluation.benchmark import Result
+from babelray.evaluation.stored_result import RESULT, StoredResult, differences, load_results
 from babelray.languages import language_name
-from babelray.metrics.example_scores import ExampleScores, p_value
 from babelray.metrics.format import format_chance, format_p, format_score
 from babelray.metrics.intervals import format_interval
-from babelray.pipeline.code_version import code_version
 from babelray.storage import AnyPath, Location
-from babelray.storage.artifact import fingerprint, provenance
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from babelray.api.evaluation import Comparison
     from babelray.evaluation.benchmark import Benchmark
 
 ALPHA = 0.05
@@ -46,51 +36,29 @@ def evaluate_model(
 
     The same result is not computed again, and another result in the folder is not overwritten, unless by `force`.
     """
-    if benchmark.needs != ("encoder",):
-        others = ", ".join(name for name in benchmark.needs if name != "encoder")
-        raise BabelrayError(
-            f"{benchmark.benchmark} needs the {others} of a run", "List it under evaluate.benchmarks of a recipe."
-        )
-    folder = locate_encoder(model)
-    about: dict[str, Any] = {
-        "benchmark": benchmark.benchmark,
-        "settings": benchmark.model_dump(mode="json"),
-        "model": {"path": str(model), "fingerprint": model_fingerprint(folder)},
-        "sources": {str(location): location.digest() for location in benchmark.sources(())},
-    }
-    key = fingerprint(
-        benchmark=benchmark.identity(),
-        sources=sorted(about["sources"].values()),
-        model=about["model"]["fingerprint"],
-        code=code_version(type(benchmark).__module__, benchmark),
-    )
+    about = describe(model, benchmark)
+    key = about["fingerprint"]
     location = Location.parse(out) if out else Location.parse("runs/evaluations") / f"{benchmark.benchmark}-{key}"
     title = f"{benchmark.benchmark}: {model}"
     if (location / RESULT).exists() and not force:
         stored = StoredResult.load(location)
         _check_same(stored, key, about)
-        kept = Result(stored.scores, chance=stored.content["chance"], intervals=stored.content["intervals"])
-        print_result(kept, benchmark, title, console)
+        print_result(_result_of(stored.content), benchmark, title, console)
         note = f"kept: the same encoder, data and settings were measured on {stored.content['created'][:10]}"
         console.print(f"Result: {location} ({note})", soft_wrap=True, highlight=False)
         return location
     with console.status(title):
-        result = benchmark.score(System(folder))
-    print_result(result, benchmark, title, console)
+        evaluation = score(model, benchmark, about)
+    print_result(_result_of(evaluation.content), benchmark, title, console)
     for omission in benchmark.omissions():
         console.print(omission, highlight=False, markup=False, soft_wrap=True)
-    about |= {
-        "fingerprint": key,
-        "scores": result.scores,
-        "mean": {metric: result.mean(metric) for metric in _shared(result.scores)},
-        "intervals": result.confidence(benchmark.main_metric),
-        "chance": result.chance,
-    }
-    (location / RESULT).delete()  # first: a result must not stand beside the predictions of another
-    (location / PREDICTIONS).write_json(result.predictions)
-    (location / RESULT).write_json(about | provenance())
+    evaluation.write(location)
     console.print(f"Result: {location}", soft_wrap=True, highlight=False)
     return location
+
+
+def _result_of(content: Mapping[str, Any]) -> Result:
+    return Result(content["scores"], chance=content["chance"], intervals=content["intervals"])
 
 
 def _check_same(stored: StoredResult, key: str, about: Mapping[str, Any]) -> None:
@@ -110,19 +78,6 @@ def _check_same(stored: StoredResult, key: str, about: Mapping[str, Any]) -> Non
         f"{stored.location} holds another result ({what})",
         "Name another folder with --out, or overwrite it with --force evaluate.",
     )
-
-
-def model_fingerprint(model: AnyPath) -> str:
-    """Of the weights, the tokenizer and the settings in a folder; a name on a model hub stands for itself."""
-    from babelray.models.mapped import encoder_of, is_mapped
-
-    location = Location.parse(locate_encoder(model))
-    if not location.exists():
-        return fingerprint(name=str(model))
-    files = {name: (location / name).digest() for name in location.files() if not name.endswith(".md")}
-    if is_mapped(model):  # the encoder may lie next to it
-        files |= {name: (encoder_of(location) / name).digest() for name in encoder_of(location).files()}
-    return fingerprint(files=files)
 
 
 def _shared(scores: Mapping[str, Mapping[str, float]]) -> list[str]:
@@ -172,47 +127,33 @@ def print_result(result: Result, benchmark: Benchmark, title: str, console: Cons
     console.print(table)
 
 
-def load_comparable(paths: Sequence[str], allow_differences: bool, console: Console) -> list[StoredResult]:
+def load_comparison(paths: Sequence[str], allow_differences: bool, console: Console) -> Comparison:
     """Results that differ in the encoder alone; an error if they differ in more, or a warning if that is allowed."""
     from rich.markup import escape
 
-    results = load_results(paths)
-    different = differences(results)
-    if different and not allow_differences:
-        raise DataError(
-            "the results differ in more than the encoder:" + "".join(f"\n  - {line}" for line in different),
-            "Measure both in the same way; or give --allow-differences to compare them all the same, on the languages "
-            "that all have.",
-        )
-    for line in different:
+    comparison = check_comparable(load_results(paths), allow_differences)
+    results = comparison.results
+    for line in differences(results):
         console.print(f"[yellow]warning:[/] they differ in {escape(line)}", highlight=False, soft_wrap=True)
     if (
         len({result.content.get("model", {}).get("fingerprint") for result in results}) == 1
         and "model" in results[0].content
     ):
         console.print("They are of the same encoder.", highlight=False)
-    return results
+    return comparison
 
 
 def rank_results(paths: Sequence[str], console: Console, allow_differences: bool = False) -> None:
     """Print several results of a benchmark, the best first, with a mark on those that are not significantly worse."""
     from rich.markdown import Markdown
 
-    from babelray.report.comparison import MARK, SystemScores
+    from babelray.report.comparison import MARK
     from babelray.report.frame import markdown
 
-    results = load_comparable(paths, allow_differences, console)
-    languages, kind, tested = shared_languages(results), results[0].kind, same_data(results)
-    board = SystemScores(
-        label=kind.__name__,
-        metric=kind.main_metric.replace("_", " "),
-        percent=kind.columns[kind.main_metric] == "%",
-        means={r.name: [fmean(r.scores[code][kind.main_metric] for code in languages)] for r in results},
-        example_scores={r.name: [r.example_scores(languages) if tested else {}] for r in results},
-    )
-    title = f"**{results[0].benchmark}**, mean over {len(languages)} languages"
-    console.print(Markdown(f"{title}\n\n{markdown(board.board())}"))
-    if board.ranked:
+    comparison = load_comparison(paths, allow_differences, console)
+    title = f"**{comparison.results[0].benchmark}**, mean over {len(comparison.languages)} languages"
+    console.print(Markdown(f"{title}\n\n{markdown(comparison.scores.board())}"))
+    if comparison.scores.ranked:
         console.print(MARK, style="dim", highlight=False)
 
 
@@ -220,30 +161,26 @@ def compare_results(first: str, second: str, console: Console, allow_differences
     """Print the main metric of two results of a benchmark by language, and their difference, bold if significant."""
     from rich.table import Table
 
-    results = load_comparable((first, second), allow_differences, console)
-    languages, kind = shared_languages(results), results[0].kind
-    rows = {c: tuple(result.scores[c][kind.main_metric] for result in results) for c in languages}
-    examples: list[ExampleScores] = [r.example_scores(languages) if same_data(results) else {} for r in results]
+    comparison = load_comparison((first, second), allow_differences, console)
+    kind = comparison.results[0].kind
     form = kind.columns[kind.main_metric]
-    title = f"{results[0].benchmark}: {kind.main_metric}"
+    title = f"{comparison.results[0].benchmark}: {kind.main_metric}"
     table = Table("", title=title, title_justify="left", title_style="bold")
-    for name in (*(result.name for result in results), "difference", "p"):
+    for name in (*comparison.names, "difference", "p"):
         table.add_column(name, justify="right", overflow="fold")
-    for code, (a, b) in rows.items():
-        table.add_row(code, format_score(a, form), format_score(b, form), _signed(b - a, kind), _p(examples, code))
-    table.add_section()
-    means = [fmean(values) for values in zip(*rows.values(), strict=True)]
-    overall = [format_score(mean, form) for mean in means]
-    overall += [_signed(means[1] - means[0], kind), _p(examples, None)]
-    table.add_row("mean", *overall, style="bold")
+    for code, row in comparison.differences.items():
+        if not code:
+            table.add_section()
+        scores = (format_score(row.first, form), format_score(row.second, form))
+        cells = (*scores, _signed(row.difference, kind), _p(row.p))
+        table.add_row(code or "mean", *cells, style=None if code else "bold")
     console.print(table)
-    if all(examples):
+    if comparison.differences[""].p is not None:
         console.print(f"p: paired permutation test over examples; bold below {ALPHA}", style="dim", highlight=False)
 
 
-def _p(example_scores: list[ExampleScores], code: str | None) -> str:
-    """The p-value of a language's difference, or of the mean's; empty if there are no answers to test."""
-    p = p_value(example_scores[0], example_scores[1], code)
+def _p(p: float | None) -> str:
+    """The p-value of a difference; empty if there are no answers to test."""
     text = format_p(p)
     return f"[bold]{text}[/]" if p is not None and p < ALPHA else text
 

@@ -36,6 +36,8 @@ class StoredResult:
     location: Location
     name: str
     content: Mapping[str, Any]
+    predictions: Mapping[str, Any] | None = None
+    """Every answer, if they are in memory; otherwise they are read when they are needed."""
 
     @classmethod
     def load(cls, path: AnyPath, name: str = "") -> StoredResult:
@@ -72,7 +74,8 @@ class StoredResult:
         }
 
     def example_scores(self, languages: Sequence[str]) -> ExampleScores:
-        return example_scores_of((self.location / PREDICTIONS).read_json(), languages)
+        predictions = (self.location / PREDICTIONS).read_json() if self.predictions is None else self.predictions
+        return example_scores_of(predictions, languages)
 
 
 def _names_files(value: Any, sources: Mapping[str, str]) -> bool:
@@ -93,11 +96,16 @@ def load_results(paths: Sequence[str]) -> list[StoredResult]:
     if len({Location.parse(path).uri for path in paths}) < len(paths):
         raise DataError("the same result is named twice", "Compare different results.")
     results = [StoredResult.load(path, name) for path, name in zip(paths, shortest_names(paths), strict=True)]
+    check_benchmark(results)
+    return results
+
+
+def check_benchmark(results: Sequence[StoredResult]) -> None:
+    """Raise an error if results are of several benchmarks."""
     for result in results[1:]:
         if result.benchmark != results[0].benchmark:
             problem = f"{results[0].location} is of {results[0].benchmark}, {result.location} of {result.benchmark}"
             raise DataError(problem, "Compare results of one benchmark.")
-    return results
 
 
 def shortest_names(paths: Sequence[str]) -> list[str]:

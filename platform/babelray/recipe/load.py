@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,15 +26,15 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     return load_run(Recipe, path, overrides)
 
 
-def load_any_run(path: str | Path, overrides: Sequence[str] = ()) -> Run:
-    """A recipe or a simulation: whichever the keys of the file are of."""
-    simulated = "simulate" in read_values(Path(path))
-    return load_run(Simulation, path, overrides) if simulated else load_run(Recipe, path, overrides)
+def load_any_run(recipe: str | Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> Run:
+    """A recipe or a simulation: whichever the keys of the file, or of its content, are of."""
+    simulated = "simulate" in _values(recipe)
+    return load_run(Simulation, recipe, overrides) if simulated else load_run(Recipe, recipe, overrides)
 
 
-def load_run(kind: type[C], path: str | Path, overrides: Sequence[str] = ()) -> C:
-    """A config of one kind from a YAML file, with overrides."""
-    data = read_values(Path(path))
+def load_run(kind: type[C], recipe: str | Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> C:
+    """A config of one kind from a YAML file, or from its content, with overrides."""
+    data = _values(recipe)
     for override in overrides:
         apply_override(data, override)
     refuse_credentials(data)
@@ -42,7 +43,12 @@ def load_run(kind: type[C], path: str | Path, overrides: Sequence[str] = ()) -> 
         return kind.model_validate(data)
     except ValidationError as error:
         problems = describe_problems(error, kind, data)
-        raise RecipeError(f"{path}: {problems}", "Correct the recipe and run it again.") from None
+        name = "the recipe" if isinstance(recipe, Mapping) else recipe
+        raise RecipeError(f"{name}: {problems}", "Correct the recipe and run it again.") from None
+
+
+def _values(recipe: str | Path | Mapping[str, Any]) -> dict[str, Any]:
+    return copy.deepcopy(dict(recipe)) if isinstance(recipe, Mapping) else read_values(Path(recipe))
 
 
 def with_values(recipe: R, values: Mapping[str, Any]) -> R:
