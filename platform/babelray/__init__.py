@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from babelray.api.evaluation import Comparison, Evaluation, compare, evaluate
     from babelray.api.extraction import extract
     from babelray.api.recipes import CompletedRun, run
-    from babelray.api.word_links import WordLinks, word_align
+    from babelray.api.word_links import SoftLinks, WordLinks, soft_align, word_align
     from babelray.vectors.load import load_vectors
     from babelray.vectors.word_vectors import WordVectors
 
@@ -32,6 +32,7 @@ _MODULES = {
     "CompletedRun": "api.recipes",
     "Encoder": "api.encoders",
     "Evaluation": "api.evaluation",
+    "SoftLinks": "api.word_links",
     "WordLinks": "api.word_links",
     "WordMapping": "api.alignment",
     "WordVectors": "vectors.word_vectors",
@@ -45,6 +46,7 @@ _MODULES = {
     "load_vectors": "vectors.load",
     "losses": "losses",
     "run": "api.recipes",
+    "soft_align": "api.word_links",
     "word_align": "api.word_links",
 }
 """The module of each public name that is loaded when it is used."""
@@ -57,6 +59,7 @@ __all__ = [
     "CompletedRun",
     "Encoder",
     "Evaluation",
+    "SoftLinks",
     "WordLinks",
     "WordMapping",
     "WordVectors",
@@ -71,6 +74,7 @@ __all__ = [
     "load_vectors",
     "losses",
     "run",
+    "soft_align",
     "word_align",
 ]
 

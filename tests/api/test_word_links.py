@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 import babelray as br
 from babelray.encoder.text_encoder import TextEncoder
 from babelray.errors import BabelrayError
+from babelray.evaluation.soft_alignment import soft_alignment
 from babelray.evaluation.word_alignment import align_pairs
 
 SOURCE = [["the", "cat", "sleeps"], ["a", "dog"]]
@@ -42,3 +44,13 @@ def test_sides_must_fit(tiny_encoder: str) -> None:
     for source, target in ((["a"], ["b", "c"]), ("a", ["b"])):
         with pytest.raises(BabelrayError, match="not as many sentences"):
             br.word_align(tiny_encoder, source, target)
+
+
+def test_soft_alignment_is_that_of_the_command(tiny_encoder: str) -> None:
+    sentences = "the cat sleeps", "die Katze schläft"
+    result = br.soft_align(br.load_encoder(tiny_encoder, 1), *sentences, languages=("en", "de"), blur=0.1)
+    expected = soft_alignment(tiny_encoder, *sentences, "words", ("en", "de"), layer=1, blur=0.1)
+    assert (result.source, result.target) == (expected.rows, expected.columns)
+    assert torch.equal(result.shares, expected.shares_ST) and result.divergence == expected.divergence
+    assert result.to_pandas().loc["cat", "Katze"] == pytest.approx(result.shares[1, 1].item())
+    assert "divergence" in result._repr_html_() and repr(result).startswith("SoftLinks(3 and 3 words")

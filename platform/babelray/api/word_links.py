@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Literal, overload
 
-from babelray.api.encoders import Encoder, as_encoder
+from babelray.api.encoders import LAST, Encoder, as_encoder
 from babelray.api.tables import Tabular
 from babelray.errors import DataError
 from babelray.pipeline.summary import Column, Table
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from babelray.evaluation.word_alignment import Level, Method
     from babelray.storage import AnyPath
 
@@ -118,6 +120,66 @@ def word_align(
     pairs = list(zip(*sides, strict=True))
     alignments = align_pairs(readers[0], pairs, method, level, readers[1])
     return [WordLinks(own, other, links) for (own, other), links in zip(pairs, alignments.links, strict=True)]
+
+
+@dataclass(frozen=True, repr=False)
+class SoftLinks(Tabular):
+    """How the weight of each word of a sentence is spread over the words of its translation."""
+
+    source: list[str]
+    """The words, or subwords, of the sentence."""
+    target: list[str]
+    """Those of its translation."""
+    shares: Tensor
+    """The share (S, T) of the weight of each source word that goes to each target word."""
+    divergence: float
+    """The Sinkhorn divergence of the two sentences: 0 if they are the same."""
+
+    def table(self) -> Table:
+        columns = [Column("source"), *(Column(word, "%") for word in self.target)]
+        rows = [(word, *row) for word, row in zip(self.source, self.shares.tolist(), strict=True)]
+        return Table("Soft word alignment", columns, rows, notes=[f"divergence {self.divergence:.4g}"])
+
+    def __repr__(self) -> str:
+        return f"SoftLinks({len(self.source)} and {len(self.target)} words, divergence {self.divergence:.4g})"
+
+
+def soft_align(
+    encoder: Encoder | AnyPath,
+    source: str,
+    target: str,
+    *,
+    languages: tuple[str, str],
+    level: Level = "words",
+    pooling: Literal["last", "mean"] = "last",
+    blur: float = 0.05,
+    p: Literal[1, 2] = 2,
+) -> SoftLinks:
+    """Align the words of a sentence with those of its translation by optimal transport, as the objective `transport`.
+
+    Args:
+        encoder: An encoder, or its name or folder; a loaded one is read at its own layer.
+        source: A sentence.
+        target: Its translation.
+        languages: The languages of both, such as `("de", "en")`, which decide how texts are split into words.
+        level: The units that are aligned.
+        pooling: The vector of a word: that of its last subword, or the mean of all.
+        blur: The finest scale of the transport, in the units of the vectors.
+        p: The ground cost: 1 the distance, 2 half its square.
+
+    Returns:
+        The shares, as a table in a notebook.
+
+    Examples:
+        >>> import babelray as br
+        >>> result = br.soft_align("babelray-mini", "A dog barks.", "A dog barks.", languages=("en", "en"))
+        >>> result.shares.argmax(1).tolist(), round(abs(result.divergence), 3)
+        ([0, 1, 2, 3], 0.0)
+    """
+    from babelray.evaluation.soft_alignment import soft_alignment
+
+    path, layer = (encoder.path, encoder.layer) if isinstance(encoder, Encoder) else (encoder, LAST)
+    return SoftLinks(*soft_alignment(path, source, target, level, languages, layer, blur, p, pooling))
 
 
 def _words(sentences: Sequence[Sentence], language: str | None) -> list[list[str]]:

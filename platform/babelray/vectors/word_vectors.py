@@ -94,6 +94,25 @@ class WordVectors:
             return self
         return WordVectors(self.words[:limit], self.matrix[:limit], self.counts[:limit])
 
+    def neighbours(self, word: str, count: int = 10, target: WordVectors | None = None) -> list[tuple[str, float]]:
+        """The words nearest to a word, with their cosines, best first.
+
+        Args:
+            word: A word that has a vector.
+            count: The number of neighbours.
+            target: Vectors of another language in the same space, whose words are wanted; by default these.
+
+        Examples:
+            >>> import babelray as br
+            >>> en = br.load_vectors({"dog": [2.0, 0.1], "puppy": [1.8, 0.2], "water": [-2.0, 1.0], "ice": [-2.0, 0.9]})
+            >>> de = br.load_vectors({"hund": [2.0, 0.1], "wasser": [-2.0, 1.0]})
+            >>> en.neighbours("dog", 1)[0][0], en.neighbours("dog", 1, target=de)[0][0]
+            ('puppy', 'hund')
+        """
+        from babelray.vectors.neighbours import neighbours
+
+        return neighbours(self, word, count, target)
+
     def to_pandas(self) -> pandas.DataFrame:
         """A table with one row per word and one column per dimension.
 
