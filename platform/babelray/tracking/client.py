@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from babelray.packages import explain_missing
+from babelray.packages import MissingPackageError, explain_missing
 
 
 class NoServerError(Exception):
@@ -43,6 +43,8 @@ def describe_error(error: Exception) -> str:
     """The cause of an error in a few words, without passwords."""
     if isinstance(error, NoServerError):
         return "this job has no MLFLOW_TRACKING_URI, and its working folder is deleted at its end"
+    if isinstance(error, ModuleNotFoundError | MissingPackageError):
+        return "MLflow is not installed (pip install mlflow)"
     if http_status(error) == 401:
         return "MLflow rejects the user or the password (MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD)"
     if is_forbidden(error):
