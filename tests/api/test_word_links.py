@@ -40,6 +40,12 @@ def test_a_table(tiny_encoder: str) -> None:
     assert result.to_pandas().loc["a", "target"] == "x y" and "<td>b</td><td>–</td>" in result._repr_html_()
 
 
+def test_words_that_are_not_read_are_said(tiny_encoder: str) -> None:
+    long = " ".join(["cat"] * 100)
+    with pytest.warns(UserWarning, match=r"\d+ words are not read: the encoder's longest input"):
+        br.word_align(tiny_encoder, long, "the cat")
+
+
 def test_sides_must_fit(tiny_encoder: str) -> None:
     for source, target in ((["a"], ["b", "c"]), ("a", ["b"])):
         with pytest.raises(BabelrayError, match="not as many sentences"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, overload
@@ -94,6 +95,9 @@ def word_align(
     Returns:
         The links of the sentence, or a list of them, one for each sentence.
 
+    Warns:
+        UserWarning: Some words are not read: they lie beyond the encoder's longest input, or have no subword.
+
     Examples:
         >>> import babelray as br
         >>> encoder = br.load_encoder("babelray-mini")
@@ -119,6 +123,9 @@ def word_align(
     readers = (reader.for_language(*languages), reader.for_language(*languages[::-1])) if languages else (reader, None)
     pairs = list(zip(*sides, strict=True))
     alignments = align_pairs(readers[0], pairs, method, level, readers[1])
+    if alignments.unread:
+        reason = "the encoder's longest input ends before them, or its tokenizer has no subword for them"
+        warnings.warn(f"{alignments.unread:,} words are not read: {reason}", stacklevel=2)
     return [WordLinks(own, other, links) for (own, other), links in zip(pairs, alignments.links, strict=True)]
 
 
