@@ -161,6 +161,9 @@ def evaluate(
     Returns:
         Scores by language and metric, with confidence intervals and the level of chance, and every answer.
 
+    Warns:
+        UserWarning: The data have languages that the benchmark does not read.
+
     Examples:
         Sentence retrieval on a few parallel sentences:
 
@@ -182,7 +185,10 @@ def evaluate(
     path = encoder.path if isinstance(encoder, Encoder) else encoder
     about = describe(path, config)
     with report_progress(f"{config.benchmark}: {path}", progress):
-        return score(path, config, about)
+        evaluation = score(path, config, about)
+    for omission in config.omissions():
+        warnings.warn(omission, stacklevel=2)
+    return evaluation
 
 
 def describe(model: AnyPath, benchmark: Benchmark) -> dict[str, Any]:
