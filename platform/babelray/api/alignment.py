@@ -258,7 +258,7 @@ class BliScores(dict[str, Any], Tabular):
         ]
         title = f"{self['words']:,} words tested, {self['coverage']:.1%} of the test dictionary"
         columns = [Column("retrieval"), *(Column(name, "%") for name in names.values()), Column(INTERVAL)]
-        return Table(title, columns, rows, notes=[f"P@1 of guessing: {format_chance(self['chance'], '%')}"])
+        return Table(title, columns, rows, notes=[f"P@1 of guessing: {format_chance(self['chance'], '%')} %"])
 
 
 def bli(

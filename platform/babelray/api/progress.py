@@ -1,31 +1,42 @@
-"""The progress of a call: a status line on a terminal, a line every ten seconds elsewhere."""
+"""What a call is doing: a spinner on a terminal, a line every ten seconds elsewhere."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 LINE_EVERY = 10.0
 """Seconds between lines where there is no terminal, such as in a notebook."""
 
 
 @contextlib.contextmanager
-def report_progress(title: str, shown: bool) -> Iterator[Callable[[str], None]]:
-    """What receives the progress of a method as sentences; it writes to the standard error stream."""
-    from rich.console import Console
+def status(console: Console, text: str) -> Iterator[Callable[[str], None]]:
+    """A function that shows what is being done; it begins with a text."""
+    if console.is_terminal:
+        with console.status(text) as spinner:
+            yield lambda now: spinner.update(now)
+        return
+    last = -LINE_EVERY
 
-    console = Console(stderr=True, quiet=not shown)
-    last = time.monotonic()
-
-    def print_line(message: str) -> None:
+    def show(text: str) -> None:
         nonlocal last
         if time.monotonic() - last >= LINE_EVERY:
             last = time.monotonic()
-            console.print(f"{title}: {message}", highlight=False, markup=False)
+            console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    if not console.is_terminal:
-        yield print_line
-        return
-    with console.status(title) as status:
-        yield lambda message: status.update(f"{title}: {message}")
+    show(text)
+    yield show
+
+
+@contextlib.contextmanager
+def report_progress(title: str, shown: bool) -> Iterator[Callable[[str], None]]:
+    """What receives the progress of a function as sentences; it writes to the standard error stream."""
+    from rich.console import Console
+
+    with status(Console(stderr=True, quiet=not shown), title) as show:
+        yield lambda message: show(f"{title}: {message}")

@@ -46,7 +46,7 @@ def align_files(
     lowercase: bool = True,
 ) -> None:
     """Map two vocabularies; write both and their mappings; print how well they translate a test dictionary."""
-    from babelray.commands.status import status
+    from babelray.api.progress import status
     from babelray.mapping.vocabularies import map_vocabularies
 
     folder = Location.parse(out)
@@ -127,11 +127,9 @@ def print_bli(
     inverted_softmax: float = 0.0,
 ) -> dict[str, Any]:
     """Measure and print."""
-    from rich.table import Table
-
-    from babelray.metrics.bli import RANKS, bli
-    from babelray.metrics.format import format_chance
-    from babelray.metrics.intervals import format_interval, share_interval
+    from babelray.api.alignment import BliScores
+    from babelray.commands.summary import print_table
+    from babelray.metrics.bli import bli
 
     scores = bli(source, target, pairs, inverted_softmax=inverted_softmax)
     if not scores["words"]:
@@ -139,16 +137,7 @@ def print_bli(
             "no pair of the test dictionary has both words in the vectors",
             "Check that its columns are in the order of --source and --target.",
         )
-    table = Table(title=f"{scores['words']:,} words tested, {scores['coverage']:.1%} of the test dictionary")
-    table.add_column("retrieval")
-    for name in [*(f"P@{n}" for n in RANKS), "MRR", "95 % interval of P@1"]:
-        table.add_column(name, justify="right")
-    rows = {"nearest neighbour": scores["nn"], "inverted softmax": scores.get("isf"), "CSLS": scores}
-    for name, row in ((name, row) for name, row in rows.items() if row):
-        interval = format_interval(share_interval(row["p1"], scores["words"]), "%")
-        table.add_row(name, *(f"{100 * row[key]:.1f}" for key in [*(f"p{n}" for n in RANKS), "mrr"]), interval)
-    console.print(table)
-    console.print(f"P@1 of guessing: {format_chance(scores['chance'], '%')} %", highlight=False)
+    print_table(BliScores(scores).table(), console)
     return scores
 
 
