@@ -68,7 +68,7 @@ def errors() -> tuple[type[Exception], ...]:
     """The exceptions of boto3, without importing it (0.2 s) for people who never use S3."""
     import sys
 
-    return _error_types() if "botocore" in sys.modules else ()
+    return _error_types() if sys.modules.get("boto3") else ()
 
 
 def with_retries(function: Callable[P, R]) -> Callable[P, R]:
