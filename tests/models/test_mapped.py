@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from babelray.commands.evaluate import model_fingerprint
+from babelray.api.evaluation import model_fingerprint
 from babelray.encoder.text_encoder import TextEncoder
 from babelray.errors import DataError
 from babelray.evaluation.benchmark import BENCHMARKS, Benchmark, Result, System
