@@ -85,7 +85,7 @@ def _read_array(location: Location) -> Any:
     """The array of a `.npy` file; nothing is unpickled."""
     with location.open() as file:
         try:
-            return np.load(file, allow_pickle=False)
+            return np.lib.format.read_array(file, allow_pickle=False)
         except (ValueError, EOFError) as error:
             raise DataError(
                 f"{location} cannot be read: {error}", "Save a matrix of numbers with numpy.save."
