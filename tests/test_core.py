@@ -68,6 +68,12 @@ def test_a_command_that_needs_a_package_says_so(tmp_path: Path, arguments: list[
     assert "pip install" in process.stderr and "Traceback" not in process.stderr
 
 
+@pytest.mark.parametrize("arguments", [["recipes"], ["init", "project"], ["components"], ["languages"]])
+def test_commands_that_start_nothing_need_nothing(tmp_path: Path, arguments: list[str]) -> None:
+    process = run(COMMANDS, tmp_path, *arguments)
+    assert process.returncode == 0 and process.stdout, process.stderr
+
+
 def test_other_missing_modules_are_defects() -> None:
     with pytest.raises(ModuleNotFoundError), explain_missing("this"):
         import nowhere_at_all  # noqa: F401

@@ -21,6 +21,7 @@ from babelray.commands import job_client, submission
 from babelray.commands.job_client import address_of, attend
 from babelray.commands.submission import Submission, prepare
 from babelray.errors import ClusterError, RecipeError
+from babelray.recipe.shipped import ShippedFiles
 from conftest import ROOT
 
 URL = "http://cluster:8265"
@@ -242,6 +243,24 @@ def test_a_recipe_that_would_not_be_sent_is_refused(clone: Path, tmp_path_factor
     (clone / ".rayignore").write_text("recipe.yaml\n")
     with pytest.raises(RecipeError, match=r"rayignore or \.gitignore names it"):
         prepare("recipe.yaml")
+
+
+def test_a_shipped_recipe_is_sent_by_its_path_or_with_the_package(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = ["storage=s3://bucket/runs"]
+    with pytest.raises(RecipeError, match=r"it is not in (.|\n)*`babelray init`"):
+        prepare("quickstart", storage)  # the sources are elsewhere, and the package has no copy
+    monkeypatch.chdir(ROOT)
+    assert prepare("quickstart", storage).entrypoint.startswith("python jobs/run.py jobs/recipes/quickstart.yaml ")
+    package = tmp_path_factory.mktemp("installed")
+    (package / "shipped").mkdir()
+    (package / "shipped/mine.yaml").write_text((project / "recipe.yaml").read_text())
+    monkeypatch.setattr(submission, "PACKAGE", package)
+    monkeypatch.setattr(submission, "RECIPES", ShippedFiles("recipe", package / "shipped", package))
+    monkeypatch.setattr("babelray.recipe.values.RECIPES", submission.RECIPES)
+    monkeypatch.chdir(project)
+    assert prepare("mine").entrypoint == "python -m babelray.commands.app run mine"
 
 
 def test_the_settings_of_plain_ray_job_submit_are_those_of_submit() -> None:

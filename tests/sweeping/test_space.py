@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from babelray.errors import RecipeError
+from babelray.recipe.shipped import RECIPES
 from babelray.sweeping.space import Range, load_sweep
 from support.sweep_data import space, space_file
 
@@ -58,7 +59,15 @@ def test_a_broken_space_is_refused(tmp_path: Path, changes: dict[str, Any], prob
 def test_a_space_that_is_not_there() -> None:
     with pytest.raises(RecipeError, match=r"there is no space at tune/spaces/none\.yaml") as raised:
         load_sweep("tune/spaces/none.yaml")
-    assert "transport.yaml" in raised.value.remedy
+    assert "transport" in raised.value.remedy
+
+
+def test_a_shipped_space_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_path = load_sweep("tune/spaces/alignment.yaml")
+    monkeypatch.chdir(tmp_path)
+    assert load_sweep("alignment") == by_path
+    with pytest.raises(RecipeError, match="there is no space at alignmnt; did you mean 'alignment'"):
+        load_sweep("alignmnt")
 
 
 def test_overrides_are_the_recipes_and_with_sweep_before_them_the_spaces(tmp_path: Path) -> None:
@@ -100,7 +109,7 @@ def test_how_many_points_there_are() -> None:
 def test_shipped_spaces_fit_their_recipes(path: Path) -> None:
     loaded = load_sweep(path)
     assert loaded.space.name == path.stem and bool(loaded.space.paper) == (path.stem not in FIRST_TRIES)
-    assert Path(yaml.safe_load(path.read_text())["recipe"]).exists()
+    assert yaml.safe_load(path.read_text())["recipe"] in RECIPES.names(), "a name works without a clone, too"
 
 
 def test_all_spaces_are_there() -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from babelray.commands import align, benchmarks, dashboard, doctor, inspection, lists, submit, sweep, word_align
+from babelray.commands import align, benchmarks, dashboard, doctor, init, inspection, lists, submit, sweep, word_align
 from babelray.commands import run as runs
 from babelray.commands import runs as stored
 from babelray.commands.options import console, errors
@@ -51,6 +51,7 @@ def assemble() -> typer.Typer:
         pretty_exceptions_enable=False,
         callback=_options,
     )
+    app.command()(init.init)
     app.command()(runs.run)
     for stage in ordered_stages().values():
         _add_stage(app, stage)
@@ -60,6 +61,7 @@ def assemble() -> typer.Typer:
         benchmarks.compare,
         sweep.sweep,
         submit.submit,
+        lists.recipes,
         lists.components,
         lists.languages,
     ):

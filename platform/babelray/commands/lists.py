@@ -1,4 +1,4 @@
-"""The commands `languages` and `components`: what a recipe can choose from."""
+"""The commands `languages`, `components` and `recipes`: what a recipe can choose from, and the recipes themselves."""
 
 from __future__ import annotations
 
@@ -40,6 +40,55 @@ def components() -> None:
             table.add_row(name, _one_line(component))
         console.print(table)
         console.print()
+
+
+def recipes(as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False) -> None:
+    """List the shipped recipes and sweep spaces, and what each needs that is not shipped.
+
+    `babelray run NAME` runs a recipe, `babelray sweep NAME` a space, and `babelray init FOLDER --recipe NAME` writes a
+    copy to edit. `data` means `data=FOLDER`, with the files that the recipe's first comment names; an encoder is
+    downloaded from the model hub unless `encoder.path` gives a folder.
+    """
+    listed = _shipped()
+    if as_json:
+        typer.echo(json.dumps(listed, ensure_ascii=False, indent=2))
+        return
+    from rich.table import Table
+
+    for kind, rows in listed.items():
+        table = Table(kind, "needs", "", box=None, pad_edge=False, header_style="bold")
+        for name, row in rows.items():
+            table.add_row(name, "\n".join(row["needs"]), row["description"])
+        console.print(table)
+        console.print()
+
+
+def _shipped() -> dict[str, dict[str, dict[str, Any]]]:
+    """What the shipped recipes and spaces need and are for, by kind and name."""
+    from babelray.recipe.shipped import RECIPES, SPACES, description
+    from babelray.sweeping.space import load_sweep
+
+    recipes_read = {
+        RECIPES: {name: name for name in RECIPES.names()},
+        SPACES: {name: load_sweep(name).space.recipe for name in SPACES.names()},
+    }
+    return {
+        files.kind: {
+            name: {"needs": _needs(recipe), "description": description(files.read(name))}
+            for name, recipe in read.items()
+        }
+        for files, read in recipes_read.items()
+    }
+
+
+def _needs(recipe: str) -> list[str]:
+    """What a shipped recipe reads that is not shipped."""
+    from babelray.recipe.load import load_any_run
+    from babelray.recipe.shipped import RECIPES
+
+    encoder = getattr(getattr(load_any_run(recipe), "encoder", None), "path", None)
+    needs = ["data"] if "{data}" in RECIPES.read(recipe) else []
+    return needs + ([encoder] if encoder and encoder != "babelray-mini" else [])
 
 
 def registries() -> dict[str, Mapping[str, type[Any]]]:

@@ -15,7 +15,8 @@ T = TypeVar("T")
 console = Console()
 errors = Console(stderr=True)
 
-RecipePath = Annotated[str, typer.Argument(metavar="RECIPE", help="A YAML file, such as jobs/recipes/quickstart.yaml.")]
+RECIPE_HELP = "A YAML file, or the name of a shipped recipe, such as quickstart (see `babelray recipes`)."
+RecipePath = Annotated[str, typer.Argument(metavar="RECIPE", help=RECIPE_HELP)]
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(metavar="[KEY=VALUE]...", help="Values to change, by dotted path: pretrain.steps=200"),

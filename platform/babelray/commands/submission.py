@@ -14,6 +14,7 @@ import yaml
 from babelray.cluster.nodes import PACKAGE, code_digest
 from babelray.cluster.upload import Files, check_size, files_to_send, largest, megabytes
 from babelray.errors import RecipeError
+from babelray.recipe.shipped import RECIPES, SPACES, ShippedFiles
 from babelray.storage.artifact import fingerprint
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def prepare(
     folder = clone or Path.cwd()
     files = files_to_send(folder)
     check_size(files, folder, max_upload)
-    inside = _inside(Path(recipe), folder, files)
+    inside = _inside(recipe, SPACES if sweep else RECIPES, folder, files)
     runtime_env = _runtime_env(folder) | {"working_dir": str(folder)}
     if clone:
         command = ["python", "tune/sweep.py" if sweep else f"jobs/{stage}.py"]
@@ -129,15 +130,16 @@ def _clone() -> Path | None:
     return next(clones, None)
 
 
-def _inside(recipe: Path, folder: Path, files: Files) -> str:
-    """The recipe's path inside the folder that is sent."""
-    try:
-        inside = recipe.resolve().relative_to(folder.resolve()).as_posix()
-    except ValueError:
-        inside = ""
+def _inside(recipe: str, shipped: ShippedFiles, folder: Path, files: Files) -> str:
+    """The recipe's path inside the folder that is sent; the name alone if it is sent with the package."""
+    path = shipped.locate(recipe).resolve()
+    if path.is_relative_to(PACKAGE):
+        return recipe
+    inside = path.relative_to(folder.resolve()).as_posix() if path.is_relative_to(folder.resolve()) else ""
     if inside not in files:
         reason = ".rayignore or .gitignore names it" if inside else f"it is not in {folder}"
-        raise RecipeError(f"the recipe {recipe} would not be sent: {reason}", "Put it beside the other recipes.")
+        remedy = "Put it beside the other recipes; `babelray init` writes a copy of a shipped one."
+        raise RecipeError(f"the recipe {recipe} would not be sent: {reason}", remedy)
     return inside
 
 

@@ -7,23 +7,19 @@ from typing import Annotated
 
 import typer
 
-from babelray.commands.options import Overrides, console, program
+from babelray.commands.options import RECIPE_HELP, Overrides, console, program
 from babelray.errors import BabelrayError
 
 
 def submit(
-    recipe: Annotated[
-        str | None, typer.Argument(metavar="RECIPE", help="A YAML file, such as jobs/recipes/quickstart.yaml.")
-    ] = None,
+    recipe: Annotated[str | None, typer.Argument(metavar="RECIPE", help=RECIPE_HELP)] = None,
     overrides: Overrides = None,
     address: Annotated[
         str | None,
         typer.Option(metavar="URL", help="Ray's dashboard. [default: RAY_ADDRESS, else http://127.0.0.1:8265]"),
     ] = None,
     stage: Annotated[str, typer.Option(help="Only up to this stage, such as extract.")] = "run",
-    sweep: Annotated[
-        bool, typer.Option("--sweep", help="RECIPE is the space of a sweep, such as tune/spaces/transport.yaml.")
-    ] = False,
+    sweep: Annotated[bool, typer.Option("--sweep", help="RECIPE is the space of a sweep, such as transport.")] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Do not wait for the job.")] = False,
     follow: Annotated[
         str | None, typer.Option(metavar="JOB", help="Follow a job that was submitted before; no RECIPE.")
@@ -46,7 +42,7 @@ def submit(
     No environment variable is passed on unless `--env` names it: credentials (AWS_…, MLFLOW_…) belong in the
     environment of the cluster's nodes.
 
-    `babelray submit jobs/recipes/quickstart.yaml storage=s3://bucket/runs --address http://HEAD:8265`
+    `babelray submit quickstart storage=s3://bucket/runs --address http://HEAD:8265`
     """
     from babelray.commands import job_client
     from babelray.commands.submission import prepare

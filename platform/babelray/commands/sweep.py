@@ -13,7 +13,8 @@ from babelray.errors import BabelrayError
 
 def sweep(
     space: Annotated[
-        str, typer.Argument(metavar="SPACE", help="A YAML file, such as tune/spaces/transport.yaml; or `status SPACE`.")
+        str,
+        typer.Argument(metavar="SPACE", help="A YAML file or a shipped name, such as quickstart; or `status SPACE`."),
     ],
     overrides: Overrides = None,
     dry_run: DryRun = False,
@@ -28,7 +29,7 @@ def sweep(
 
     if space == "status":
         if not overrides:
-            raise BabelrayError("status needs a space", "babelray sweep status tune/spaces/transport.yaml")
+            raise BabelrayError("status needs a space", "babelray sweep status SPACE")
         show_status(load_sweep(overrides[0], overrides[1:]), console)
         return
     loaded = load_sweep(space, overrides or [])

@@ -22,7 +22,10 @@ R = TypeVar("R", bound=Run)
 
 
 def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Read a recipe and apply dotted overrides such as `pretrain.steps=200`; values are read as YAML."""
+    """Read a recipe and apply dotted overrides such as `pretrain.steps=200`; values are read as YAML.
+
+    `path`: a YAML file, or the name of a shipped recipe.
+    """
     return load_run(Recipe, path, overrides)
 
 
@@ -48,7 +51,7 @@ def load_run(kind: type[C], recipe: str | Path | Mapping[str, Any], overrides: S
 
 
 def _values(recipe: str | Path | Mapping[str, Any]) -> dict[str, Any]:
-    return copy.deepcopy(dict(recipe)) if isinstance(recipe, Mapping) else read_values(Path(recipe))
+    return copy.deepcopy(dict(recipe)) if isinstance(recipe, Mapping) else read_values(recipe)
 
 
 def with_values(recipe: R, values: Mapping[str, Any]) -> R:

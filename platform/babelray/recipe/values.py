@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from babelray.errors import RecipeError
+from babelray.recipe.shipped import RECIPES
 from babelray.registry import REGISTRIES
 
 
@@ -24,14 +25,13 @@ class _StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def read_values(path: Path) -> dict[str, Any]:
-    """The content of a YAML file."""
+def read_values(recipe: str | Path) -> dict[str, Any]:
+    """The content of a YAML file, or of the shipped recipe of a name."""
+    path = RECIPES.locate(recipe)
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        shipped = sorted(p.as_posix() for p in Path("jobs/recipes").glob("*.yaml"))
-        remedy = f"Shipped recipes: {', '.join(shipped)}." if shipped else "Give the path of a recipe (a YAML file)."
-        raise RecipeError(f"there is no recipe at {path}", remedy) from None
+        raise RecipeError(*RECIPES.explain_missing(recipe)) from None
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not valid UTF-8"
         raise RecipeError(
@@ -44,7 +44,7 @@ def read_values(path: Path) -> dict[str, Any]:
         line = f", line {mark.line + 1}" if mark else ""
         raise RecipeError(f"{path}{line}: {getattr(error, 'problem', None) or 'not valid YAML'}") from None
     if not isinstance(data, dict):
-        raise RecipeError(f"{path}: a recipe is a mapping of keys to values", "See jobs/recipes/quickstart.yaml.")
+        raise RecipeError(f"{path}: a recipe is a mapping of keys to values", "`babelray init FOLDER` writes one.")
     return _unshared(data)
 
 

@@ -17,6 +17,7 @@ from babelray.errors import RecipeError
 from babelray.pipeline.plan import NO_DIGESTS, Digests, plan
 from babelray.recipe.load import load_any_run, load_run, with_values
 from babelray.recipe.run import NAME, Run
+from babelray.recipe.shipped import SPACES
 
 if TYPE_CHECKING:
     from babelray.pipeline.plan import Step
@@ -232,6 +233,8 @@ class Sweep:
 def load_sweep(path: str | Path, overrides: Sequence[str] = ()) -> Sweep:
     """Read a space and its recipe, and validate every value that it names; nothing is run.
 
+    `path`: a YAML file, or the name of a shipped space.
+
     Overrides change the recipe, after the values that the space changes; with the prefix `sweep.` they change the
     space: `sweep.trials=20`.
     """
@@ -251,11 +254,10 @@ def load_sweep(path: str | Path, overrides: Sequence[str] = ()) -> Sweep:
 
 
 def _load_space(path: str | Path, overrides: Sequence[str]) -> Space:
-    if not Path(path).exists():
-        shipped = sorted(p.as_posix() for p in Path("tune/spaces").glob("*.yaml"))
-        remedy = f"Shipped spaces: {', '.join(shipped)}." if shipped else "Give the path of a space (a YAML file)."
-        raise RecipeError(f"there is no space at {path}", remedy)
-    return load_run(Space, path, overrides)
+    located = SPACES.locate(path)
+    if not located.exists():
+        raise RecipeError(*SPACES.explain_missing(path))
+    return load_run(Space, located, overrides)
 
 
 def _validates(recipe: Run) -> bool:
