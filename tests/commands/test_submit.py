@@ -107,6 +107,7 @@ def a_submission(stem: str = "babelray-small-0123", code: str = "this") -> Submi
 
 
 def test_the_files_are_those_that_ray_packs(tmp_path: Path) -> None:
+    from ray._private.ray_constants import get_runtime_env_default_excludes
     from ray._private.runtime_env.packaging import create_package
 
     folder = tmp_path / "project"
@@ -120,6 +121,8 @@ def test_the_files_are_those_that_ray_packs(tmp_path: Path) -> None:
         "deep/own/x.txt",
         "deep/y",
         "deep/__pycache__/y.pyc",
+        "deep/venv/z",
+        ".git/config",
     ):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(name)
@@ -130,7 +133,7 @@ def test_the_files_are_those_that_ray_packs(tmp_path: Path) -> None:
     expected = {".rayignore", ".gitignore", "deep/.rayignore", "jobs/run.py", "a/runs/kept.txt", "keep.log", "deep/y"}
     assert files_to_send(folder).keys() == expected | {"link"}
     assert files_to_send(folder)["jobs/run.py"] == len("jobs/run.py")
-    excludes = [".git", ".venv", "venv", "__pycache__"]
+    excludes = get_runtime_env_default_excludes()
     create_package(str(folder), tmp_path / "package.zip", include_gitignore=True, excludes=excludes)
     with zipfile.ZipFile(tmp_path / "package.zip") as package:
         assert {n for n in package.namelist() if not n.endswith("/")} == files_to_send(folder).keys()

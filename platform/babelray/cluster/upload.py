@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+from fnmatch import fnmatch
 from pathlib import Path
 
 from babelray.errors import ClusterError
 
 Files = dict[str, int]
 """Bytes of each file, by its path in the folder."""
+NEVER_SENT = ".git,.venv,venv,__pycache__"
+"""Ray's default of the names that are excluded wherever they are."""
 
 
 def files_to_send(folder: Path) -> Files:
@@ -17,8 +20,7 @@ def files_to_send(folder: Path) -> Files:
 
     `.git`, `.venv`, `venv` and `__pycache__` are never sent.
     """
-    from ray._private.ray_constants import get_runtime_env_default_excludes
-    from ray._private.runtime_env.packaging import _dir_travel, _get_excludes
+    from ray._private.runtime_env.packaging import _dir_travel
 
     folder = folder.absolute()
     files: Files = {}
@@ -28,8 +30,12 @@ def files_to_send(folder: Path) -> Files:
             files[path.relative_to(folder).as_posix()] = path.stat().st_size
 
     gitignore = os.environ.get("RAY_RUNTIME_ENV_IGNORE_GITIGNORE", "0") != "1"
-    never = _get_excludes(folder, get_runtime_env_default_excludes())
-    _dir_travel(folder, [never], take, include_gitignore=gitignore, logger=logging.getLogger(__name__))
+    never = os.environ.get("RAY_OVERRIDE_RUNTIME_ENV_DEFAULT_EXCLUDES", NEVER_SENT).split(",")
+
+    def is_never_sent(path: Path) -> bool:
+        return any(fnmatch(path.name, name.strip()) for name in never)
+
+    _dir_travel(folder, [is_never_sent], take, include_gitignore=gitignore, logger=logging.getLogger(__name__))
     return files
 
 

@@ -150,7 +150,7 @@ def run_workers(function: Callable[[Worker], None], run: WorkerRun) -> list[tupl
     A lost worker is replaced, and resumes from the last checkpoint; so does the same call, made again after the driver
     was lost. An error that Babelray raised on purpose ends the run, since it would come again.
     """
-    from ray.train.v2.api.exceptions import TrainingFailedError
+    from ray.train import TrainingFailedError
 
     from babelray.training.checkpoint_index import restore_index
 
