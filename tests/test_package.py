@@ -120,6 +120,13 @@ def test_the_python_api_runs_a_shipped_recipe(installed: Run, tmp_path: Path) ->
     assert [*(tmp_path / "runs/report").glob("*/*.html")]
 
 
+def test_a_notebook_runs(installed: Run, tmp_path: Path) -> None:
+    installed(
+        "python", str(ROOT / "tests/support/notebook.py"), str(ROOT / "examples/word_vectors.ipynb"), cwd=tmp_path
+    )
+    assert (tmp_path / "aligned/mapping/source").is_dir()
+
+
 def test_a_project_runs(installed: Run, tmp_path: Path) -> None:
     installed("babelray", "init", "my-project", cwd=tmp_path)
     output = installed("babelray", "extract", "recipe.yaml", "languages=[en, de]", cwd=tmp_path / "my-project")
