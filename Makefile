@@ -2,6 +2,8 @@
 # make test       run unit and integration tests
 # make test-fast  run only unit tests
 # make test-all   run all tests, with faults, servers and the quickstart
+# make docs       build the documentation site in build/site, without a network
+# make docs-serve serve it on this machine only, and build it again when a page changes
 # make dashboard  serve the MLflow dashboard of the runs, on this machine only
 # make cluster    start a cluster on this machine, with S3 and MLflow, and a run on it, until Ctrl-C
 # make cluster-down  end that cluster and delete its data
@@ -12,7 +14,7 @@ READY := $(VENV)/.ready
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 RECIPE ?= jobs/recipes/quickstart.yaml
 
-.PHONY: run test test-fast test-all lint format env dashboard doctor cluster cluster-down clean
+.PHONY: run test test-fast test-all lint format env docs docs-serve dashboard doctor cluster cluster-down clean
 
 run: $(READY)
 	$(BIN)/babelray run $(RECIPE)
@@ -36,6 +38,12 @@ lint: $(READY)
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=platform $(BIN)/mkdocs build --strict
+
+docs-serve: $(READY)
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=platform $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8000 --watch platform/babelray
 
 dashboard: $(READY)
 	$(BIN)/babelray dashboard
