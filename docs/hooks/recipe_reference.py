@@ -115,7 +115,7 @@ def recipe_page() -> str:
 def space_page() -> str:
     sections = Sections()
     sections.add("Top level", Space)
-    introduction = "The YAML that `babelray sweep` takes."
+    introduction = "The YAML that `babelray sweep` takes; see [Sweeps](../guides/sweeps.md)."
     return f"# Sweep space\n\n{introduction}\n\n{sections}"
 
 
