@@ -36,7 +36,7 @@ settings.load_profile("babelray")
 NOT_UNIT = {"babelray", "local_ray", "s3_server", "in_namespace"}
 """Fixtures that start processes or Ray."""
 NOT_UNIT_FOLDERS = {"integration", "faults", "multinode", "browser"}
-LONGEST = ("integration/test_pipeline.py", "training/test_loop.py", "sweeping/test_run.py", "test_readme.py")
+LONGEST = ("integration/test_pipeline.py", "training/test_loop.py", "sweeping/test_run.py", "docs/test_commands.py")
 """Files that take minutes; they start first, so that no worker waits for the other at the end."""
 
 
