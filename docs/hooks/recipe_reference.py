@@ -257,7 +257,7 @@ def _mentions(annotation: Any, base: type) -> bool:
 def nested_configs(annotation: Any) -> Iterator[type[BaseModel]]:
     """The configs that a field may hold, but for registered components, which have pages of their own."""
     registered = any(annotation is components.base for components in COMPONENTS)
-    if inspect.isclass(annotation) and issubclass(annotation, Config) and not registered:
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel) and not registered:
         yield annotation
     for argument in get_args(annotation):
         yield from nested_configs(argument)

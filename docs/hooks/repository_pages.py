@@ -17,6 +17,7 @@ DOCUMENTS = {
     "platform/babelray/starter/README.md": "reference/starter.md",
 }
 """Documents, and the pages that show them."""
+DIAGRAM = re.compile(r"(<!--[^>]*-->\n)?```mermaid\n.*?```\n", re.DOTALL)
 LINK = re.compile(r"\[([^\]]+)\]\((?!https?://|#|mailto:)([^)#\s]*)(#[^)]*)?\)")
 
 
@@ -43,7 +44,11 @@ def yaml_page(title: str, introduction: str, folder: str) -> str:
 
 
 def with_links(markdown: str, source: str, page: str) -> str:
-    """Links to documents that are pages lead to those; of links to source files the text remains."""
+    """Links to documents that are pages lead to those; of links to source files the text remains.
+
+    Diagrams, which code forges draw with a script, are left out.
+    """
+    markdown = DIAGRAM.sub(f"(see `{source}`)\n", markdown)
 
     def replacement(match: re.Match[str]) -> str:
         text, target, fragment = match[1], match[2], match[3] or ""
