@@ -11,7 +11,7 @@ from itertools import count
 from latex2mathml.converter import convert
 
 BLOCK = re.compile(r"^( *)```math\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
-INLINE = re.compile(r"\$`([^`]+)`\$")
+INLINE = re.compile(r"(?<!`)\$`([^`]+)`\$(?!`)")
 
 
 class Equations:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import posixpath
 import re
 from collections.abc import Iterator
 from pathlib import Path
+
+from recipe_reference import as_markdown
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = {
@@ -25,6 +29,7 @@ def pages() -> Iterator[tuple[str, str]]:
     """The path of each page and its Markdown."""
     for source, page in DOCUMENTS.items():
         yield page, with_links((ROOT / source).read_text(encoding="utf-8"), source, page)
+    yield "guides/examples.md", examples_page()
     yield "reference/shipped-recipes.md", yaml_page("Shipped recipes", RECIPES, "jobs/recipes")
     yield "reference/shipped-spaces.md", yaml_page("Shipped sweep spaces", SPACES, "tune/spaces")
 
@@ -41,6 +46,25 @@ def yaml_page(title: str, introduction: str, folder: str) -> str:
     names = ", ".join(f"[{file.stem}](#{file.stem.replace('.', '')})" for file in files)
     blocks = [f"## {file.stem}\n\n```yaml\n{file.read_text(encoding='utf-8')}```" for file in files]
     return "\n\n".join([f"# {title}", introduction, names, *blocks])
+
+
+EXAMPLES = """Scripts and notebooks in the folder `examples` of the repository. Each takes under three minutes on
+two cores, and needs nothing but what is shipped. They show how, not how well: the starter corpus is small."""
+
+
+def examples_page() -> str:
+    """The scripts with their code, and the first lines of the notebooks."""
+    parts = ["# Examples", EXAMPLES]
+    for script in sorted((ROOT / "examples").glob("*.py")):
+        code = script.read_text(encoding="utf-8")
+        docstring = ast.get_docstring(ast.parse(code)) or ""
+        body = re.sub(r'^""".*?"""\n+', "", code, count=1, flags=re.DOTALL)
+        parts.append(f"## {script.name}\n\n{as_markdown(docstring)}\n\n```python\n{body}```")
+    for notebook in sorted((ROOT / "examples").glob("*.ipynb")):
+        first = json.loads(notebook.read_text(encoding="utf-8"))["cells"][0]
+        text = re.sub(r"^#+ (.*)", r"**\1**", "".join(first["source"]))
+        parts.append(f"## {notebook.name}\n\n{text}")
+    return "\n\n".join(parts)
 
 
 def with_links(markdown: str, source: str, page: str) -> str:

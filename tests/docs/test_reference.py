@@ -76,9 +76,9 @@ def test_every_command_and_option_is_described() -> None:
 
 def test_equations_become_mathml_outside_of_other_code() -> None:
     equations = Equations()
-    text = "Let $`x_i`$ be:\n\n```math\n\\frac{1}{2} \\sum_i x_i\n```\n\n```bash\necho $HOME\n```\n"
+    text = "Let $`x_i`$ be:\n\n```math\n\\frac{1}{2} \\sum_i x_i\n```\n\n```bash\necho $HOME\n```\n``$`y`$``\n"
     markdown = equations.extract(text)
-    assert "frac" not in markdown and "echo $HOME" in markdown and len(equations.converted) == 2
+    assert "frac" not in markdown and "echo $HOME" in markdown and "$`y`$" in markdown and len(equations.converted) == 2
     html = equations.insert(markdown)
     assert html.count("<math") == 2 and 'display="block"' in html and "<mfrac>" in html
 
