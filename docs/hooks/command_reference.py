@@ -57,7 +57,8 @@ def _title(option: Any) -> str:
 
 
 def _members(annotation: Any) -> list[Any]:
-    return [member.value for member in annotation] if isinstance(annotation, EnumMeta) else []
+    members: Any = annotation if isinstance(annotation, EnumMeta) else ()
+    return [member.value for member in members]
 
 
 def _entry(title: str, parameter: Any) -> str:

@@ -122,20 +122,20 @@ def space_page() -> str:
 def components_page(components: Components) -> str:
     sections = Sections()
     known: dict[str, Any] = {}
-    for shared in components.shared:
-        title = f"Settings of every {components.registry.noun}" if len(components.registry) else ""
-        if shared is not components.base:
+    for base in components.shared:
+        title = f"Settings of every {components.registry.noun}"
+        if base is not components.base:
             title = f"Shared settings of {components.title.lower()}"
-        sections.add(title, shared, skip={components.registry.tag}, before="")
-        known |= shared.model_fields
+        sections.add(title, base, skip={components.registry.tag}, before="")
+        known |= base.model_fields
     for name in components.registry:
         component = components.registry[name]
-        shared = {
+        described = {
             field
             for field, info in component.model_fields.items()
             if field in known and _says_the_same(info, known[field]) and _owner(component, field) in _owners(components)
         }
-        sections.add(f"`{name}`", component, skip=shared | {components.registry.tag}, before=explanation(component))
+        sections.add(f"`{name}`", component, skip=described | {components.registry.tag}, before=explanation(component))
     names = ", ".join(f"[`{name}`](#{name})" for name in components.registry)
     return f"# {components.title}\n\n{components.introduction}\n\n{names}\n\n{sections}"
 
