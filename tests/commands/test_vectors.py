@@ -117,6 +117,10 @@ def test_export(artifact: str, tmp_path: Path, ending: str) -> None:
 def test_export_of_some_languages(artifact: str, tmp_path: Path) -> None:
     export(artifact, str(tmp_path / "out"), ["de"], "vec", Console(quiet=True))
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["de.vec"]
+    (tmp_path / "out/de.vec").write_text("mine")
+    with pytest.raises(DataError, match=r"out/de\.vec exists already"):
+        export(artifact, str(tmp_path / "out"), [], "vec", Console(quiet=True))
+    assert [path.read_text() for path in (tmp_path / "out").iterdir()] == ["mine"]
     with pytest.raises(DataError, match="no vectors of language 'fr'") as caught:
         export(artifact, str(tmp_path / "more"), ["de", "fr"], "vec", Console(quiet=True))
     assert caught.value.remedy == "It has: de, en." and not (tmp_path / "more").exists()

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from babelray.commands.options import DryRun, Force, Overrides, console, positional_settings
+from babelray.commands.options import DryRun, Force, Overrides, console, positional_settings, refuse_recipe_options
 from babelray.commands.run import run_recipe
 from babelray.errors import BabelrayError
 from babelray.mapping.method import MAPPING_METHODS
@@ -61,6 +61,7 @@ def align(
 
     if source is None or target is None or out is None:
         raise BabelrayError("two files need --source, --target and --out", "See babelray align --help.")
+    refuse_recipe_options(dry_run, force, "two files")
     config = configure_method(method, positional_settings(recipe, overrides), dictionary, self_learning)
     align_files(source, target, out, config, console, dictionary, test, limit, seed, lowercase)
 

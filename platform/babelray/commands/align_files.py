@@ -12,6 +12,7 @@ from babelray.errors import INTERRUPTED, DataError
 from babelray.lexicon.usable import IDENTICAL, identical_words, read_usable
 from babelray.storage import AnyPath, Location
 from babelray.storage.artifact import partial_of
+from babelray.storage.writable import check_writable
 from babelray.vectors.word_vectors import WordVectors
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def align_files(
         raise DataError(f"{out} holds the result of an earlier run", "Name another folder, or delete it.")
     if folder.exists() and folder.files():
         raise DataError(f"{out} holds other files", "Name another folder, or delete it.")
+    check_writable(folder, "Name another folder with --out.")  # before a mapping that may take long
     partial = partial_of(folder)  # nothing half-written is ever at `out`
     left, right = read_any(source, limit), read_any(target, limit)
     pairs = _dictionary(dictionary, left, right, lowercase, console)

@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-from babelray.commands.options import DryRun, Force, Overrides, console, find_component, positional_settings
+from babelray.commands.options import (
+    DryRun,
+    Force,
+    Overrides,
+    console,
+    find_component,
+    positional_settings,
+    refuse_recipe_options,
+)
 from babelray.commands.run import run_recipe
 from babelray.errors import BabelrayError
 from babelray.evaluation.benchmark import BENCHMARKS
@@ -45,6 +53,7 @@ def evaluate(
 
     if model is None or benchmark is None:
         raise BabelrayError("one benchmark needs --model and --benchmark", "See babelray evaluate --help.")
+    refuse_recipe_options(dry_run, force, "--model and --benchmark", forced="evaluate")
     component = find_component(BENCHMARKS, benchmark)
     values = {BENCHMARKS.tag: benchmark} | ({} if data is None else {"data": data})
     evaluate_model(

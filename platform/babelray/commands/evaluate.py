@@ -18,6 +18,7 @@ from babelray.languages import language_name
 from babelray.metrics.format import format_chance, format_p, format_score
 from babelray.metrics.intervals import format_interval
 from babelray.storage import AnyPath, Location
+from babelray.storage.writable import check_writable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,16 +46,22 @@ def evaluate_model(
         _check_same(stored, key, about)
         print_result(_result_of(stored.content), benchmark, title, console)
         note = f"kept: the same encoder, data and settings were measured on {stored.content['created'][:10]}"
+        _print_omissions(benchmark, console)
         console.print(f"Result: {location} ({note})", soft_wrap=True, highlight=False)
         return location
+    check_writable(location, "Name another folder with --out.")
     with console.status(title):
         evaluation = score(model, benchmark, about)
     print_result(_result_of(evaluation.content), benchmark, title, console)
-    for omission in benchmark.omissions():
-        console.print(omission, highlight=False, markup=False, soft_wrap=True)
+    _print_omissions(benchmark, console)
     evaluation.write(location)
     console.print(f"Result: {location}", soft_wrap=True, highlight=False)
     return location
+
+
+def _print_omissions(benchmark: Benchmark, console: Console) -> None:
+    for omission in benchmark.omissions():
+        console.print(omission, highlight=False, markup=False, soft_wrap=True)
 
 
 def _result_of(content: Mapping[str, Any]) -> Result:

@@ -43,6 +43,18 @@ def positional_settings(recipe: str | None, overrides: list[str] | None) -> list
     return [text for text in (recipe, *(overrides or [])) if text is not None]
 
 
+def refuse_recipe_options(dry_run: bool, force: str | None, subject: str, forced: str | None = None) -> None:
+    """Raise an error if options for recipes are given without one, where they would have no effect.
+
+    `forced` is the only value that `--force` may have there.
+    """
+    if dry_run:
+        raise RecipeError(f"--dry-run is for recipes, not for {subject}", "Leave it out.")
+    if force not in (None, forced):
+        remedy = f"Give --force {forced}." if forced else "Leave it out, and name another folder with --out."
+        raise RecipeError(f"--force {force} is for recipes, not for {subject}", remedy)
+
+
 def find_component(registry: Registry[T], name: str) -> type[T]:
     """The component of a name that an option gives."""
     try:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from babelray.commands.options import console
-from babelray.errors import ArtifactError
+from babelray.errors import ArtifactError, BabelrayError
 
 runs = typer.Typer(help="List, show and clean the artifacts of runs.", invoke_without_command=True)
 
@@ -16,10 +16,15 @@ StageName = Annotated[str | None, typer.Argument(metavar="[STAGE]", help="Only o
 
 
 @runs.callback()
-def main(context: typer.Context) -> None:
+def main(context: typer.Context, storage: Storage = "runs") -> None:
     """List, show and clean the artifacts of runs. Without a command: list them."""
     if context.invoked_subcommand is None:
-        list_runs()
+        list_runs(storage=storage)
+    elif storage != "runs":
+        command = context.invoked_subcommand
+        raise BabelrayError(
+            f"--storage is an option of `runs {command}`", f"Write: babelray runs {command} --storage {storage}"
+        )
 
 
 @runs.command("list")
@@ -27,8 +32,11 @@ def list_runs(stage: StageName = None, storage: Storage = "runs") -> None:
     """List complete artifacts, the newest first, and unfinished work."""
     from rich.table import Table
 
+    from babelray.pipeline.plan import check_stage_name
     from babelray.storage.runs import stored_artifacts, unfinished_work
 
+    if stage is not None:
+        check_stage_name(stage)
     artifacts = stored_artifacts(storage, stage)
     unfinished = [folder for folder in unfinished_work(storage) if stage in (None, folder.parent.name)]
     table = Table("stage", "fingerprint", "made (UTC)", box=None, pad_edge=False)

@@ -8,6 +8,7 @@ from babelray.errors import ArtifactError, DataError
 from babelray.storage import AnyPath, Location
 from babelray.storage.artifact import MANIFEST, Artifact
 from babelray.storage.runs import find_artifact
+from babelray.storage.writable import check_new_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -96,6 +97,8 @@ def export(location: AnyPath, out: AnyPath, codes: Sequence[str], ending: str, c
     artifact = _artifact(location)
     _check_languages(codes, artifact)
     codes = codes or languages(artifact)
+    for code in codes:
+        check_new_file(Location.parse(out) / f"{code}.{ending}")
     with Progress(console, "export") as progress:
         for done, code in enumerate(codes):
             progress.update(done, len(codes), "languages", code)

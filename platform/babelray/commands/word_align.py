@@ -9,10 +9,13 @@ import typer
 from babelray.commands.options import console, errors
 from babelray.errors import DataError
 from babelray.storage import Location
+from babelray.storage.writable import check_new_file
 
 if TYPE_CHECKING:
     from babelray.lexicon.statistical_alignment import Links
 
+UNKNOWN = "und"
+"""The code of no language in particular, for which ICU's general rules find words."""
 UNSPACED, LONG = 0.5, 20
 """A file is not split into words if more than this share of its lines, each of so many characters, has no space."""
 
@@ -25,10 +28,10 @@ def word_align(
     ] = "babelray-mini",
     source_language: Annotated[
         str, typer.Option("--from", metavar="LANG", help="The language of the source, such as de.")
-    ] = "und",
+    ] = UNKNOWN,
     target_language: Annotated[
         str, typer.Option("--to", metavar="LANG", help="The language of the target, such as en.")
-    ] = "und",
+    ] = UNKNOWN,
     method: Annotated[
         Literal["argmax", "itermax", "match"],
         typer.Option(help="argmax is the most precise, match links most words, itermax lies between."),
@@ -48,15 +51,22 @@ def word_align(
     """
     from babelray.evaluation.benchmark import open_encoder
     from babelray.evaluation.word_alignment import align_pairs, write_pharaoh
-    from babelray.text.segment import Segmenter
+    from babelray.text.segment import Segmenter, segmenter_of
 
     of_files = _are_files(source, target)
+    if out is not None:
+        if not of_files:
+            raise DataError("--out is for the links of two files", "Give two files, or no --out: links are printed.")
+        check_new_file(out)
     if of_files:
         sides = [_read_words(path) for path in (source, target)]
         _check_lengths(source, target, *map(len, sides))
     else:
-        codes = zip((source, target), (source_language, target_language), strict=True)
-        sides = [[Segmenter.for_language(code).tokens(text)] for text, code in codes]
+        codes = list(zip((source, target), (source_language, target_language), strict=True))
+        segmenters = (Segmenter.for_language(code) if code == UNKNOWN else segmenter_of(code) for _, code in codes)
+        sides = [[segmenter.tokens(text)] for segmenter, (text, _) in zip(segmenters, codes, strict=True)]
+        if not all(words for (words,) in sides):
+            raise DataError("one of the two sentences has no word", "Give a sentence and its translation.")
     encoder = open_encoder(model, layer, None)
     languages = source_language, target_language
     readers = encoder.for_language(*languages), encoder.for_language(*languages[::-1])

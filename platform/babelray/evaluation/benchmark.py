@@ -222,7 +222,7 @@ def open_encoder(path: AnyPath, layer: int | None, batch_tokens: int | None, dev
 
     A mapped encoder is read at the layer of its mappings, a lexical one gives its mixed vectors.
     """
-    from babelray.encoder.load import load_encoder, load_tokenizer
+    from babelray.encoder.load import load_encoder, load_tokenizer, read_config
     from babelray.encoder.text_encoder import TextEncoder
     from babelray.models.lexical import LexicalEncoder, LexicalReader, is_lexical
     from babelray.models.mapped import MappedEncoder, is_mapped
@@ -232,6 +232,7 @@ def open_encoder(path: AnyPath, layer: int | None, batch_tokens: int | None, dev
         return MappedEncoder.from_pretrained(path, batch_tokens=batch_tokens, device=device)
     if is_lexical(path):
         return LexicalReader(LexicalEncoder.from_pretrained(path, batch_tokens, device))
+    read_config(path)  # says what is missing in a folder that holds no encoder
     model = load_encoder(path, device)
     return TextEncoder.from_model(
         model, load_tokenizer(path, masks=False), -1 if layer is None else layer, batch_tokens

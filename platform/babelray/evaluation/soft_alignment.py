@@ -72,11 +72,12 @@ def soft_alignment(
     import torch
 
     from babelray.encoder.layers import LayerReader
-    from babelray.encoder.load import load_encoder, load_tokenizer, resolve_layer
+    from babelray.encoder.load import load_encoder, load_tokenizer, read_config, resolve_layer
     from babelray.objectives.sinkhorn import sinkhorn_divergence, transport_plan
     from babelray.text.segment import segmenter_of
 
     segmenters = {code: segmenter_of(code) for code in languages}
+    read_config(encoder)  # says what is missing in a folder that holds no encoder
     tokenizer, model = load_tokenizer(encoder, masks=False), load_encoder(encoder)
     reader = LayerReader(model, [resolve_layer(layer, model.config.num_hidden_layers)])
     (rows, x_SD), (columns, y_TD) = (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from babelray.errors import DataError
 from babelray.lexicon.coverage import Coverage, measure_coverage
 from babelray.lexicon.read import Problems, read_columns
+from babelray.lexicon.shift import find_shift
 from babelray.storage import AnyPath, Location
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def read_usable(
         name, written, skipped = "the dictionary", _check_pairs(dictionary), Problems()
     coverage = measure_coverage(written, source, target, lowercase)
     coverage.check(name)
+    if shift := find_shift(written):
+        raise DataError(f"{name}: {shift}", "Check where a line is missing or added in one of the two languages.")
     return UsableDictionary(coverage.reading.words(written), coverage, skipped)
 
 

@@ -8,10 +8,8 @@ their sources nor a model hub.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from babelray.cluster.machine import machine_of_run
@@ -20,6 +18,7 @@ from babelray.pipeline.force import steps_to_force
 from babelray.pipeline.plan import NO_DIGESTS, Digests, PlanPart, Step, chosen_stages, plan_parts
 from babelray.pipeline.prospects import Demand, Prospects
 from babelray.storage import Location
+from babelray.storage.writable import check_writable, nearest_folder
 
 if TYPE_CHECKING:
     from babelray.config import Config
@@ -122,31 +121,6 @@ def _check_work(work: Iterable[_Work], errors: CollectedErrors, demands: dict[st
                 )
 
 
-def check_writable(storage: str) -> None:
-    """Raise an error if nothing can be written to a storage. Locally no folder is made."""
-    location = Location.parse(storage)
-    if location.is_s3:
-        probe = location / ".probe"
-        probe.write_bytes(b"")
-        probe.delete()
-        return
-    try:
-        tempfile.TemporaryFile(dir=_nearest_folder(location)).close()
-    except OSError as error:
-        problem = f"cannot write {location}: {(error.strerror or str(error)).lower()}"
-        raise StorageError(problem, "Choose another location with `storage=…`.") from None
-
-
-def _nearest_folder(location: Location) -> Path:
-    """The folder, or the nearest one above it that exists."""
-    folder = location.path
-    while not folder.exists():
-        folder = folder.parent
-    if not folder.is_dir():
-        raise StorageError(f"cannot write {location}: a part of the path is a file, not a folder", "Check the path.")
-    return folder
-
-
 def _check_memory(demands: Mapping[str, Demand]) -> None:
     machine = machine_of_run()
     for name, demand in demands.items():
@@ -159,7 +133,7 @@ def _check_memory(demands: Mapping[str, Demand]) -> None:
 
 def _check_room(storage: str, demands: Mapping[str, Demand]) -> None:
     location, needed = Location.parse(storage), sum(demand.storage for demand in demands.values())
-    free = None if location.is_s3 else shutil.disk_usage(_nearest_folder(location)).free
+    free = None if location.is_s3 else shutil.disk_usage(nearest_folder(location)).free
     if free is not None and needed > free:
         raise StorageError(
             f"the run needs at least {_size(needed)} of disk, {location} has {_size(free)} left",
@@ -173,7 +147,7 @@ def describe_demands(recipe: Run, demands: Mapping[str, Demand]) -> str:
     memory = max((demand.memory for demand in demands.values()), default=0)
     storage = sum(demand.storage for demand in demands.values())
     here = f" of {_size(machine.memory)}" if machine else ""
-    free = "" if location.is_s3 else f" of {_size(shutil.disk_usage(_nearest_folder(location)).free)} free"
+    free = "" if location.is_s3 else f" of {_size(shutil.disk_usage(nearest_folder(location)).free)} free"
     return f"needs at least {_size(memory)}{here} of memory and {_size(storage)}{free} of storage"
 
 

@@ -104,7 +104,11 @@ def _mapping_of(value: Any, path: str, dotted: str) -> dict[str, Any] | list[Any
         return value
     registry = next((registry for registry in REGISTRIES if isinstance(value, str) and value in registry), None)
     if registry is None:
-        raise RecipeError(f"override {dotted!r}: {path} has no keys below it")
+        key = dotted.removeprefix(f"{path}.")
+        remedy = "Name a key that the recipe has: `--dry-run` prints them all."
+        if isinstance(value, str) and path.startswith("corpus."):  # a source that is given by its path alone
+            remedy = f"Give all of it: {path}={{path: {value}, {key}: …}}."
+        raise RecipeError(f"override {dotted!r}: {path} is {value!r}, which has no keys below it", remedy)
     return {registry.tag: value}
 
 

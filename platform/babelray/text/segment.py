@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from babelray.errors import RecipeError
-from babelray.languages import Language, resolve
+from babelray.languages import LANGUAGES, Language, resolve
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -116,8 +116,9 @@ class Segmenter:
 
 
 def segmenter_of(code: str) -> Segmenter:
-    """The best segmenter of a language that is installed."""
-    names, _ = resolve_segmenters(resolve([code]), {}, missing="icu")
+    """The best segmenter of a language that is installed; ICU's for one beyond the built-in ones."""
+    is_another_name = code in {language.iso639_3 for language in LANGUAGES.values()}  # `deu`: an error that names `de`
+    names, _ = resolve_segmenters(resolve([code], any_iso=not is_another_name), {}, missing="icu")
     return Segmenter.for_language(code, names[code])
 
 

@@ -67,6 +67,8 @@ def _from_location(location: Location, words: Sequence[str] | AnyPath | None, li
     if WordVectors.is_complete(location):
         return WordVectors.load(location).first(limit)
     if not location.is_file():
+        if files := _vectors_below(location):
+            raise DataError(f"{location} has several sets of vectors", f"Name one: {', '.join(map(str, files))}.")
         raise DataError(f"there are no vectors at {location}", FORMATS)
     if location.name.endswith(".npy"):
         return _from_matrix(_read_array(location), words).first(limit)
@@ -79,6 +81,14 @@ def _from_location(location: Location, words: Sequence[str] | AnyPath | None, li
     if not location.name.removesuffix(".gz").endswith(ENDINGS):
         raise DataError(f"{location}: the format does not follow from the name", FORMATS)
     return read_vectors(location, limit)
+
+
+def _vectors_below(folder: Location) -> list[Location]:
+    """The files and folders of vectors in a folder or an artifact."""
+    names = folder.files()
+    files = [folder / name for name in names if "/" not in name and name.removesuffix(".gz").endswith(ENDINGS)]
+    folders = [name.rpartition("/")[0] for name in names if name.endswith(f"/{VOCABULARY}") and name.count("/") <= 2]
+    return [*files, *(folder / name for name in folders)]
 
 
 def _read_array(location: Location) -> Any:
