@@ -36,6 +36,8 @@ def _describe(problem: Any, kind: type[BaseModel], data: Any) -> str:
         return f"{path}: this key is required"
     if problem["type"] == "string_type" and isinstance(problem.get("input"), bool):
         return f"{path}: YAML reads {_YAML_WORDS[problem['input']]} without quotes as {problem['input']}: write 'no'"
+    if problem["type"] == "list_type" and isinstance(problem.get("input"), Mapping):
+        return f"{path}: this is a list: write [{{…}}] for all of it, or {path}.0.KEY to change its first entry"
     message = problem["msg"].removeprefix("Value error, ")
     given = problem.get("input")
     value = f" (given: {given!r})" if isinstance(given, (str, int, float, bool)) else ""
