@@ -262,3 +262,21 @@ def test_intervals_are_whole_in_80_columns() -> None:
     print_result(result, BENCHMARKS["tatoeba"](data="x"), "tatoeba: babelray-mini", console)
     shown = console.export_text()
     assert "58.0–71.0" in shown and "id Indonesian" in shown and "1,004" in shown and "…" not in shown
+
+
+@pytest.mark.parametrize("name", ["word-alignment", "geometry"])
+def test_a_table_that_is_wider_than_the_terminal_is_divided(name: str) -> None:
+    kind = BENCHMARKS[name]
+    codes = ("id-ms", "de-en")
+    result = Result(
+        dict.fromkeys(codes, dict.fromkeys(kind.columns, 0.123)),
+        chance=dict.fromkeys(codes, 0.1),
+        intervals=dict.fromkeys(codes, (0.05, 0.2)),
+    )
+    console = Console(record=True, width=80)
+    print_result(result, kind(data="x"), "title", console)
+    lines = console.export_text().splitlines()
+    text = " ".join(" ".join(lines).split())
+    assert max(len(line.rstrip()) for line in lines) <= 80 and "…" not in text
+    assert text.count("title") == 1 and all(word in text for metric in kind.columns for word in metric.split("_"))
+    assert text.count("id-ms Indonesian – Malay") == text.count("mean") - text.count("mean cosine") == 2

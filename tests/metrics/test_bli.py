@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from babelray.metrics.bli import bli
+from babelray.metrics.bli import bli, rank_translations
 from babelray.vectors.word_vectors import WordVectors
 
 EYE = torch.eye(4)
@@ -44,3 +44,9 @@ def test_csls_finds_what_a_hub_hides_from_the_nearest_neighbour() -> None:
 
 def test_nothing_to_ask() -> None:
     assert bli(SOURCE, SOURCE, [("x", "y")])["words"] == 0
+
+
+def test_hits_are_those_of_the_words_that_can_be_asked() -> None:
+    target = WordVectors(["one", "three", "two"], EYE[:3], [1] * 3)
+    ranks = rank_translations(SOURCE, target, [("drei", "two"), ("fünf", "five"), ("zwei", "two"), ("eins", "one")])
+    assert ranks.hits == [1, 0, 1] and ranks.scores["p1"] == pytest.approx(2 / 3)

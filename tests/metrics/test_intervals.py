@@ -4,7 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, pearsonr
 
-from babelray.metrics.intervals import correlation_interval, intervals_of, mean_interval, share_interval
+from babelray.metrics.intervals import (
+    correlation_interval,
+    interval_of_mean,
+    intervals_of,
+    mean_interval,
+    share_interval,
+)
 
 
 @given(st.integers(1, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
@@ -41,3 +47,18 @@ def test_the_interval_of_a_mean_holds_as_often_as_it_says(count: int, same_rows:
         low, high = intervals_of(dict(zip("abc", hits, strict=True)))[""]
         held += low <= 2 / 3 <= high
     assert 0.92 <= held / 500 <= 0.985
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_mean_of_scores_that_have_intervals_holds_as_often_as_it_says(shared: bool) -> None:
+    """Shares of three languages; with shared examples, which all languages get right or wrong together."""
+    generator, truth, held, widths = np.random.default_rng(2), 0.8, 0, []
+    for _ in range(500):
+        hits = generator.random((1 if shared else 3, 60)) < truth
+        shares = dict(zip("abc", np.broadcast_to(hits.mean(1), 3).tolist(), strict=True))
+        intervals = {code: share_interval(share, 60) for code, share in shares.items()}
+        low, high = interval_of_mean(shares, intervals, independent=not shared)
+        held += low <= truth <= high
+        widths.append((high - low) / (intervals["a"][1] - intervals["a"][0]))
+    assert 0.92 <= held / 500 <= 0.985
+    assert np.mean(widths) == pytest.approx(1 if shared else 3**-0.5, rel=0.05)

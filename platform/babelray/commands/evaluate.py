@@ -10,6 +10,8 @@ from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
+
 from babelray.api.evaluation import check_comparable, describe, score
 from babelray.errors import DataError
 from babelray.evaluation.benchmark import Result
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from babelray.api.evaluation import Comparison
     from babelray.evaluation.benchmark import Benchmark
 
+PADDING = (0, 1, 0, 0)
+BESIDE = 2
+"""Characters between two columns."""
 ALPHA = 0.05
 """A difference with a smaller p-value is marked."""
 
@@ -123,15 +128,40 @@ def print_result(result: Result, benchmark: Benchmark, title: str, console: Cons
         if name == benchmark.main_metric:
             headings += ["95 % interval"] if intervals else []
             headings += ["chance"] if result.chance else []
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading, column in zip(headings, zip(*rows, strict=True), strict=True):
-        table.add_column(heading, justify="right" if heading else "left", min_width=max(map(len, column)))
-    for number, row in enumerate(rows):
-        is_mean = number == len(result.scores)
-        if is_mean:
-            table.add_section()
-        table.add_row(*row, style="bold" if is_mean else None)
-    console.print(table)
+    for number, part in enumerate(_parts_that_fit(headings, rows, console.width)):
+        table = Table(
+            title=None if number else title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=PADDING
+        )
+        for place, width in part.items():
+            table.add_column(headings[place], justify="right" if place else "left", width=width)
+        for row_number, row in enumerate(rows):
+            is_mean = row_number == len(result.scores)
+            if is_mean:
+                table.add_section()
+            table.add_row(*(row[place] for place in part), style="bold" if is_mean else None)
+        console.print(table)
+
+
+def _parts_that_fit(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[dict[int, int]]:
+    """The columns, with their widths, of the tables that a wide one is divided into; the first is in each of them.
+
+    Headings are wrapped where they would not fit in a line.
+    """
+    cells = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    wide = [max(own, cell_len(heading)) for own, heading in zip(cells, headings, strict=True)]
+    narrow = [max([own, *map(cell_len, text.split())]) for own, text in zip(cells, headings, strict=True)]
+
+    def fits(widths: Sequence[int]) -> bool:
+        return BESIDE + sum(own + BESIDE for own in widths) <= width
+
+    parts = [[0]]
+    for place in range(1, len(headings)):
+        if len(parts[-1]) > 1 and not fits([narrow[other] for other in (*parts[-1], place)]):
+            parts.append([0])
+        parts[-1].append(place)
+    return [
+        {place: (wide if fits([wide[other] for other in part]) else narrow)[place] for place in part} for part in parts
+    ]
 
 
 def load_comparison(paths: Sequence[str], allow_differences: bool, console: Console) -> Comparison:

@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 from babelray.config import Config
 from babelray.errors import DataError
 from babelray.metrics.example_scores import example_scores_of
-from babelray.metrics.intervals import Interval, intervals_of
+from babelray.metrics.intervals import Interval, interval_of_mean, intervals_of
 from babelray.registry import Registry
 
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ class Result:
     chance: Mapping[str, float] = field(default_factory=dict)
     """By language, what a guess would score by the main metric, where that can be said."""
     intervals: Mapping[str, Interval] = field(default_factory=dict)
-    """By language, the 95 % confidence interval of the main metric, where it does not follow from `example_scores`."""
+    """By language, the 95 % confidence interval of the main metric, where it does not follow from `example_scores`.
+    Under the empty name that of the mean over languages, where these share examples."""
 
     def mean(self, metric: str) -> float:
         """Over languages."""
@@ -84,11 +85,15 @@ class Result:
     def confidence(self, metric: str) -> dict[str, Interval]:
         """The 95 % confidence intervals of the main metric by language, and of the mean under the empty name.
 
-        They follow from the scores of the examples, where their mean is the metric, or are the benchmark's own.
+        They follow from the scores of the examples, where their mean is the metric, or are the benchmark's own. That of
+        the mean then takes languages to have examples of their own, unless the benchmark gives it too.
         """
         examples = example_scores_of(self.predictions, list(self.scores))
         is_mean = all(abs(fmean(own) - self.scores[code][metric]) < ROUNDING for code, own in examples.items())
-        return (intervals_of(examples) if is_mean else {}) | dict(self.intervals)
+        intervals = (intervals_of(examples) if is_mean else {}) | dict(self.intervals)
+        if self.scores and "" not in intervals and all(code in intervals for code in self.scores):
+            intervals[""] = interval_of_mean({code: own[metric] for code, own in self.scores.items()}, intervals)
+        return intervals
 
     @classmethod
     def merged(cls, parts: Sequence[Result]) -> Result:

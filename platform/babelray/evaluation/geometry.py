@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from babelray.evaluation.benchmark import BENCHMARKS, Result, System
 from babelray.evaluation.parallel import ParallelBenchmark
+from babelray.metrics.intervals import interval_of_mean, share_interval
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,7 +49,8 @@ class Geometry(ParallelBenchmark):
 
         pairs = self.read()
         vectors = {code: encoder.for_language(code, self.hub).encode(sentences) for code, sentences, _ in pairs}
-        identified = language_identification(vectors, seed=self.seed)["by_language"] if len(vectors) > 1 else {}
+        probe = language_identification(vectors, seed=self.seed) if len(vectors) > 1 else None
+        identified: dict[str, float] = probe["by_language"] if probe else {}
         scores: dict[str, dict[str, float]] = {}
         hubs: dict[tuple[Any, ...], Tensor] = {}
         for code, sentences, translations in pairs:
@@ -66,4 +68,8 @@ class Geometry(ParallelBenchmark):
                 "mean_cosine": space["mean_cosine"],
                 "isoscore": space["isoscore"],
             }
-        return Result(scores)
+        if probe is None:
+            return Result(scores)
+        intervals = {code: share_interval(share, probe["vectors"]) for code, share in identified.items()}
+        intervals[""] = interval_of_mean(identified, intervals, independent=False)  # sentences are often shared
+        return Result(scores, chance=dict.fromkeys(identified, probe["chance"]), intervals=intervals)

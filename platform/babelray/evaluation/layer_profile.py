@@ -31,20 +31,29 @@ class LayerProfile(Benchmark):
     """Subwords in a batch, padding included; `evaluate.batch_tokens` by default."""
 
     def score(self, system: System) -> Result:
-        from babelray.metrics.retrieval import retrieval_accuracy
+        from babelray.metrics.retrieval import correct_translations
 
         encode = _LayerEncoder(system.encoder, self.batch_tokens or BATCH_TOKENS)
         layers: dict[str, dict[str, float]] = {}
         chance: dict[str, float] = {}
+        hits: dict[str, dict[str, tuple[Tensor, Tensor]]] = {}
         for code, pairs in held_out_pairs(system, "parallel").items():
             source, target = (encode([pair[side] for pair in pairs]) for side in (0, 1))
             chance[code] = 1 / len(pairs)
+            hits[code] = {str(layer): correct_translations(own_ND, target[layer]) for layer, own_ND in source.items()}
             layers[code] = {
-                str(layer): retrieval_accuracy(source_ND, target[layer])["mean"] for layer, source_ND in source.items()
+                layer: sum(side_N.float().mean().item() for side_N in both) / 2 for layer, both in hits[code].items()
             }
         best = {code: max(accuracy, key=accuracy.__getitem__) for code, accuracy in layers.items()}
         scores = {code: {"best": layers[code][layer], "best_layer": int(layer)} for code, layer in best.items()}
-        return Result(scores, figures={"layers": layers} if layers else {}, chance=chance)
+        predictions = {
+            code: {
+                side: {"example_scores": own_N.int().tolist()}
+                for side, own_N in zip(("to_hub", "from_hub"), hits[code][layer], strict=True)
+            }
+            for code, layer in best.items()
+        }
+        return Result(scores, predictions, {"layers": layers} if layers else {}, chance)
 
 
 class _LayerEncoder:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from babelray.evaluation.benchmark import BATCH_TOKENS, BENCHMARKS, Benchmark, Result, System
 from babelray.evaluation.held_out import held_out_pairs
+from babelray.metrics.intervals import Interval, bootstrap_interval, interval_of_mean
 
 
 @BENCHMARKS.register
@@ -41,17 +42,22 @@ class Perplexity(Benchmark):
 
         from babelray.encoder.layers import longest_input
         from babelray.encoder.load import load_masked_lm, load_tokenizer
-        from babelray.training.perplexity import mlm_loss, pseudo_perplexity
+        from babelray.training.perplexity import bits_per_character, mlm_loss, perplexity_of, surprises
 
         tokenizer, model = load_tokenizer(system.encoder), load_masked_lm(system.encoder).eval()
         device, longest = torch.device("cpu"), longest_input(model, tokenizer)
         budget = self.batch_tokens or BATCH_TOKENS
-        scores = {}
+        scores: dict[str, dict[str, float]] = {}
+        intervals: dict[str, Interval] = {}
         for code, texts in self._texts(system).items():
             loss = mlm_loss(model, device, tokenizer, texts, longest, budget)
-            surprise = pseudo_perplexity(model, device, tokenizer, texts, longest, budget)
-            scores[code] = surprise | {"mlm": loss, "sentences": len(texts)}
-        return Result(scores)
+            counts_N3 = surprises(model, device, tokenizer, texts, longest, budget)
+            scores[code] = perplexity_of(counts_N3) | {"mlm": loss, "sentences": len(texts)}
+            intervals[code] = bootstrap_interval(counts_N3, bits_per_character)
+        if scores:  # many sentences translate each other
+            bits = {code: own[self.main_metric] for code, own in scores.items()}
+            intervals[""] = interval_of_mean(bits, intervals, independent=False)
+        return Result(scores, intervals=intervals)
 
     def _texts(self, system: System) -> dict[str, list[str]]:
         """Held-out sentences of every language, evenly from all."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from babelray.errors import DataError
 from babelray.evaluation.benchmark import BENCHMARKS, Benchmark, Result, System
 from babelray.evaluation.held_out import Pairs, held_out_pairs
-from babelray.metrics.intervals import Interval, share_interval
 
 if TYPE_CHECKING:
     from babelray.vectors.word_vectors import WordVectors
@@ -45,28 +44,27 @@ class StaticBli(Benchmark):
 
     def score_part(self, system: System, part: str) -> Result:
         """Translation from one language, to the hub and, with `matrix`, to every other."""
-        from babelray.metrics.bli import bli, flat_scores, gold
+        from babelray.metrics.bli import flat_scores, gold, rank_translations
 
         tests = held_out_pairs(system, "dictionary")
         scores: dict[str, dict[str, float]] = {}
         row: dict[str, float] = {}
-        intervals: dict[str, Interval] = {}
+        predictions: dict[str, Any] = {}
         source: WordVectors | None = None
         for other in system.languages if self.matrix else [system.hub]:
             pairs: Pairs = gold(tests, part, other, system.hub) if other != part else []
             if pairs:
                 source = source or word_vectors(system, part)
-                values = flat_scores(bli(source, word_vectors(system, other), pairs))
+                ranks = rank_translations(source, word_vectors(system, other), pairs)
+                values = flat_scores(ranks.scores)
                 if not values["words"]:
                     continue  # no word could be asked: that is no score of 0
                 row[other] = values["p1"]
                 if other == system.hub:
                     scores[part] = values
-                    intervals[part] = share_interval(values["p1"], values["words"])
+                    predictions[part] = {"example_scores": ranks.hits}
         chance = {code: own["chance"] for code, own in scores.items()}
-        return Result(
-            scores, figures={"matrix": {part: row}} if self.matrix else {}, chance=chance, intervals=intervals
-        )
+        return Result(scores, predictions, {"matrix": {part: row}} if self.matrix else {}, chance)
 
 
 def word_vectors(system: System, code: str) -> WordVectors:

@@ -122,7 +122,7 @@ class WordAlignment(EncoderBenchmark):
         }
 
     def run(self, encoder: TextEncoder, system: System) -> Result:
-        scores, predictions, intervals = {}, {}, {}
+        scores, predictions, intervals, chance = {}, {}, {}, {}
         for name, gold in self.read().items():
             source, target = (self.pairs or {}).get(name) or languages_of(name)
             readers = encoder.for_language(source, target), encoder.for_language(target, source)
@@ -131,7 +131,8 @@ class WordAlignment(EncoderBenchmark):
             scores[name] = {**alignment_scores(alignments.links, gold), "unread": alignments.unread}
             predictions[name] = [" ".join(f"{i}-{j}" for i, j in links) for links in alignments.links]
             intervals[name] = f1_interval(alignments.links, gold)
-        return Result(scores, predictions, intervals=intervals)
+            chance[name] = chance_f1(gold)
+        return Result(scores, predictions, chance=chance, intervals=intervals)
 
 
 def languages_of(name: str) -> tuple[str, str]:
@@ -417,6 +418,27 @@ def f1_interval(alignments: Sequence[Iterable[tuple[int, int]]], gold: Sequence[
         return 2 * precision * recall / np.maximum(1e-12, precision + recall)
 
     return bootstrap_interval([_link_counts(*one) for one in zip(alignments, gold, strict=True)], f1)
+
+
+def chance_f1(gold: Sequence[GoldPair]) -> float:
+    """The F1 of links at random: every word of the shorter sentence gets one, to a word of the other of its own.
+
+    Any two words are then linked with the probability 1 / max(|x|, |y|); F1 is that of the expected precision and
+    recall.
+
+    >>> sure = frozenset({(0, 0), (1, 1)})
+    >>> chance_f1([GoldPair(["a", "b"], ["x", "y"], sure, sure)])
+    0.5
+    """
+    links = links_sure = links_possible = sure = 0.0
+    for pair in gold:
+        longer = max(1, len(pair.source), len(pair.target))
+        links += min(len(pair.source), len(pair.target))
+        sure += len(pair.sure)
+        links_sure += len(pair.sure) / longer
+        links_possible += len(pair.possible | pair.sure) / longer
+    precision, recall = links_possible / max(1, links), links_sure / max(1, sure)
+    return 2 * precision * recall / (precision + recall) if links_sure else 0.0
 
 
 def write_pharaoh(location: Location, alignments: Iterable[Iterable[tuple[int, int]]]) -> None:

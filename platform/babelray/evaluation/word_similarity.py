@@ -9,6 +9,7 @@ from pydantic import model_validator
 
 from babelray.evaluation.benchmark import BENCHMARKS, Benchmark, Result, System
 from babelray.evaluation.static_bli import word_vectors
+from babelray.metrics.intervals import Interval, correlation_interval, interval_of_mean
 from babelray.metrics.word_similarity import Missing, WordSimilaritySource, read_ratings, word_similarity
 
 if TYPE_CHECKING:
@@ -51,4 +52,14 @@ class WordSimilarity(Benchmark):
             source, target = word_vectors(system, first), word_vectors(system, second)
             name = first if first == second else f"{first}-{second}"
             scores[name] = word_similarity(source, target, read_ratings(location), self.missing_words)
-        return Result(scores, chance=dict.fromkeys(scores, 0.0))
+        harmonic = {name: own["harmonic"] for name, own in scores.items()}
+        intervals = {name: _interval(own["harmonic"], int(own["pairs"])) for name, own in scores.items()}
+        if intervals:  # languages often have translations of the same pairs
+            intervals[""] = interval_of_mean(harmonic, intervals, independent=False)
+        return Result(scores, chance=dict.fromkeys(scores, 0.0), intervals=intervals)
+
+
+def _interval(harmonic: float, pairs: int) -> Interval:
+    """That of a correlation, which the harmonic mean of two lies between; it is never negative."""
+    low, high = correlation_interval(harmonic, pairs)
+    return max(0.0, low), high

@@ -10,7 +10,6 @@ from pydantic import Field
 
 from babelray.evaluation.benchmark import BENCHMARKS, EncoderBenchmark, Result, System
 from babelray.evaluation.held_out import held_out_pairs
-from babelray.metrics.intervals import share_interval
 
 if TYPE_CHECKING:
     from babelray.encoder.text_encoder import TextEncoder
@@ -35,21 +34,22 @@ class WordTranslation(EncoderBenchmark):
     """Number of each language's most frequent words among which translations are searched, besides the tested words."""
 
     def run(self, encoder: TextEncoder, system: System) -> Result:
-        from babelray.metrics.bli import bli, flat_scores
+        from babelray.metrics.bli import flat_scores, rank_translations
 
         pairs = held_out_pairs(system, "dictionary")
         tested = [target for own in pairs.values() for _, target in own]
         hubs: dict[TextEncoder, WordVectors] = {}
-        scores = {}
+        scores, predictions = {}, {}
         for code, own in pairs.items():
             hub_reader, reader = encoder.for_language(system.hub, code), encoder.for_language(code, system.hub)
             if hub_reader not in hubs:
                 hubs[hub_reader] = self._encode(hub_reader, system, system.hub, tested)
             source = self._encode(reader, system, code, [source for source, _ in own])
-            scores[code] = flat_scores(bli(source, hubs[hub_reader], own))
+            ranks = rank_translations(source, hubs[hub_reader], own)
+            scores[code] = flat_scores(ranks.scores)
+            predictions[code] = {"example_scores": ranks.hits}
         chance = {code: own["chance"] for code, own in scores.items()}
-        intervals = {code: share_interval(own["p1"], own["words"]) for code, own in scores.items()}
-        return Result(scores, chance=chance, intervals=intervals)
+        return Result(scores, predictions, chance=chance)
 
     def _encode(self, encoder: TextEncoder, system: System, code: str, tested: list[str]) -> WordVectors:
         """Tested words and the most frequent ones, each encoded alone."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,6 +27,41 @@ def bli(
     share of the dictionary's source words that were asked: the source word is known, and so is at least one of its
     translations. `chance` is the P@1 of guessing. CSLS' neighbourhoods are taken over the whole vocabularies.
     """
+    return rank_translations(source, target, pairs, csls, inverted_softmax).scores
+
+
+@dataclass(frozen=True)
+class TranslationRanks:
+    """The rank of the first translation of each tested word among all words of the target; 0 if it is above ten."""
+
+    csls: list[int]
+    nn: list[int]
+    isf: list[int] | None
+    """By the inverted softmax, if it was asked for."""
+    coverage: float
+    chance: float
+
+    @property
+    def hits(self) -> list[int]:
+        """Whether the nearest word (CSLS) is a translation, for each tested word: their mean is P@1."""
+        return [int(rank == 1) for rank in self.csls]
+
+    @property
+    def scores(self) -> dict[str, Any]:
+        """What `bli` gives."""
+        counts = {"words": len(self.csls), "coverage": self.coverage, "chance": self.chance}
+        inverted = {} if self.isf is None else {"isf": rank_scores(self.isf)}
+        return {**rank_scores(self.csls), "nn": rank_scores(self.nn), **counts, **inverted}
+
+
+def rank_translations(
+    source: WordVectors,
+    target: WordVectors,
+    pairs: Iterable[tuple[str, str]],
+    csls: int = 10,
+    inverted_softmax: float = 0.0,
+) -> TranslationRanks:
+    """The rank of each word that both vocabularies can answer, in the order in which the dictionary first names it."""
     import torch
 
     from babelray.vectors.retrieval import nearest
@@ -37,19 +73,23 @@ def bli(
         if left in source.position and right in target.position:
             gold[left].add(target.position[right])
     answers = sum(map(len, gold.values())) / max(1, len(gold))
-    counts = {"words": len(gold), "coverage": len(gold) / max(1, len(asked)), "chance": answers / max(1, len(target))}
+    coverage, chance = len(gold) / max(1, len(asked)), answers / max(1, len(target))
     if not gold:
-        return {**rank_scores([]), "nn": rank_scores([]), **counts}
+        return TranslationRanks([], [], None, coverage, chance)
     queries_QD = source.matrix[torch.tensor([source.position[word] for word in gold])]
 
-    def scores_by(**options: Any) -> dict[str, float]:
+    def ranks_by(**options: Any) -> list[int]:
         positions = nearest(queries_QD, target.matrix, max(RANKS), **options)[1].tolist()
-        return rank_scores(_ranks(positions, list(gold.values())))
+        return _ranks(positions, list(gold.values()))
 
-    scores = {**scores_by(csls=csls, pool_PD=source.matrix), "nn": scores_by(), **counts}
-    if inverted_softmax:
-        scores["isf"] = scores_by(inverted_softmax=inverted_softmax, pool_PD=source.matrix)
-    return scores
+    inverted = {"inverted_softmax": inverted_softmax, "pool_PD": source.matrix}
+    return TranslationRanks(
+        csls=ranks_by(csls=csls, pool_PD=source.matrix),
+        nn=ranks_by(),
+        isf=ranks_by(**inverted) if inverted_softmax else None,
+        coverage=coverage,
+        chance=chance,
+    )
 
 
 def gold(tests: Mapping[str, Pairs], source: str, target: str, hub: str) -> Pairs:

@@ -8,6 +8,12 @@ for shares near the ends, where the usual ± 1.96 standard errors are not:
 A mean m of scores between 0 and 1 that are no mere hits and misses (both directions of retrieval, several seeds) has
 that of a share of n' = m (1 − m) / Var(m) examples, which is n for hits and misses. Like the significance tests,
 intervals say nothing of other languages or of other seeds of the training.
+
+The mean over L languages of scores s with intervals (l, u), which need not be means over examples, has by the method of
+variance estimates recovery (Zou and Donner, 2008)
+
+    (s̄ − √Σ (s − l)² / L,  s̄ + √Σ (u − s)² / L)          if languages have examples of their own
+    (s̄ − Σ (s − l) / L,    s̄ + Σ (u − s) / L)            if they may share them, so that all err together
 """
 
 from __future__ import annotations
@@ -90,6 +96,26 @@ def intervals_of(example_scores: Mapping[str, Sequence[float]]) -> dict[str, Int
         variances = [np.var(scores) / len(scores) for scores in example_scores.values()]
         overall = _interval(mean, float(np.sum(variances)) / len(counts) ** 2, sum(counts))
     return {"": overall} | {code: mean_interval(scores) for code, scores in example_scores.items()}
+
+
+def interval_of_mean(
+    scores: Mapping[str, float], intervals: Mapping[str, Interval], independent: bool = True
+) -> Interval:
+    """Of the mean over languages, from the score and the interval of each.
+
+    `independent`: whether languages have examples of their own; if not, the widest interval is given.
+
+    >>> scores, intervals = {"de": 0.5, "fr": 0.7}, {"de": (0.4, 0.6), "fr": (0.6, 0.8)}
+    >>> [round(end, 3) for end in interval_of_mean(scores, intervals)]
+    [0.529, 0.671]
+    >>> [round(end, 3) for end in interval_of_mean(scores, intervals, independent=False)]
+    [0.5, 0.7]
+    """
+    add = math.hypot if independent else lambda *distances: math.fsum(distances)
+    mean = float(np.mean([*scores.values()]))
+    below = add(*(score - intervals[code][0] for code, score in scores.items()))
+    above = add(*(intervals[code][1] - score for code, score in scores.items()))
+    return mean - below / len(scores), mean + above / len(scores)
 
 
 def _interval(mean: float, variance: float, count: int) -> Interval:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from babelray.metrics.significance import Doubles
+
 
 @torch.no_grad()
 def mlm_loss(
@@ -47,7 +49,6 @@ def mlm_loss(
     return torch.cat(terms).mean().item() if terms else float("nan")
 
 
-@torch.no_grad()
 def pseudo_perplexity(
     model: PreTrainedModel,
     device: torch.device,
@@ -57,25 +58,49 @@ def pseudo_perplexity(
     batch_tokens: int,
 ) -> dict[str, float]:
     """The pseudo-perplexity of sentences, and their bits per character."""
-    surprise, subwords, characters = 0.0, 0, 0
+    return perplexity_of(surprises(model, device, tokenizer, texts, longest, batch_tokens))
+
+
+def perplexity_of(counts_N3: Doubles) -> dict[str, float]:
+    """From what `surprises` gives."""
+    surprise, subwords, _ = counts_N3.sum(0).tolist()
+    return {
+        "pseudo_perplexity": math.exp(surprise / max(1, subwords)),
+        "bits_per_character": float(bits_per_character(counts_N3.sum(0, keepdims=True))[0]),
+    }
+
+
+def bits_per_character(sums_S3: Doubles) -> Doubles:
+    """From sums of what `surprises` gives."""
+    return sums_S3[:, 0] / math.log(2) / np.maximum(1, sums_S3[:, 2])
+
+
+@torch.no_grad()
+def surprises(
+    model: PreTrainedModel,
+    device: torch.device,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    longest: int,
+    batch_tokens: int,
+) -> Doubles:
+    """Of each sentence −Σ_t log p(x_t | …), and the numbers of its subwords and characters (N, 3)."""
+    rows = []
     for text in texts:
-        encoded = _encoded(tokenizer, [text], longest)
+        encoded, surprise = _encoded(tokenizer, [text], longest), 0.0
         ids_T = encoded["input_ids"][0]
         places_N = (encoded["special_tokens_mask"][0] == 0).nonzero()[:, 0]
         for some in places_N.split(max(1, batch_tokens // len(ids_T))):
-            rows = torch.arange(len(some))
+            places = torch.arange(len(some))
             inputs_BT = ids_T.repeat(len(some), 1)
             labels_BT = torch.full_like(inputs_BT, -100)
-            labels_BT[rows, some] = ids_T[some]
-            inputs_BT[rows, some] = tokenizer.mask_token_id
+            labels_BT[places, some] = ids_T[some]
+            inputs_BT[places, some] = tokenizer.mask_token_id
             tensors = (tensor.to(device) for tensor in (inputs_BT, torch.ones_like(inputs_BT), labels_BT))
             surprise += mlm_terms(model, *tensors).double().sum().item()
-        subwords += len(places_N)
-        characters += int(encoded["offset_mapping"].max())  # a text that is too long is cut
-    return {
-        "pseudo_perplexity": math.exp(surprise / max(1, subwords)),
-        "bits_per_character": surprise / math.log(2) / max(1, characters),
-    }
+        characters = int(encoded["offset_mapping"].max())  # a text that is too long is cut
+        rows.append((surprise, len(places_N), characters))
+    return np.array(rows, dtype=np.float64).reshape(-1, 3)
 
 
 def _encoded(tokenizer: PreTrainedTokenizerBase, texts: list[str], longest: int) -> Any:
