@@ -12,6 +12,7 @@ import typer
 from babelray.commands import doctor
 from babelray.commands.app import app, assemble
 from babelray.commands.lists import registries
+from babelray.commands.options import program
 from babelray.commands.run import first_paragraph
 from babelray.pipeline.plan import ordered_stages
 from babelray.pipeline.stage import STAGES, Stage
@@ -61,6 +62,20 @@ def test_the_package_is_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         with pytest.raises(SystemExit) as end:
             runpy.run_module("babelray", run_name="__main__")
         assert not end.value.code and capsys.readouterr().out.strip() == f"babelray {__version__}"
+
+
+@pytest.mark.parametrize(
+    ("called", "printed"),
+    [
+        (".venv/bin/babelray", ".venv/bin/babelray"),
+        ("babelray", "babelray"),
+        ("/site-packages/babelray/__main__.py", "python -m babelray"),
+        (f"/{'long/' * 12}babelray", "babelray"),
+    ],
+)
+def test_printed_commands_can_be_run(monkeypatch: pytest.MonkeyPatch, called: str, printed: str) -> None:
+    monkeypatch.setattr(sys, "argv", [called])
+    assert program() == printed
 
 
 @pytest.mark.parametrize("title", list(registries()))

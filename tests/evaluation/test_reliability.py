@@ -96,6 +96,11 @@ def test_the_language_of_sentences(score: Score, tmp_path: Path) -> None:
     assert result.chance == {"de": 0.5, "nl": 0.5}
 
 
+def test_a_sole_language_is_no_neutral_space(score: Score, tmp_path: Path) -> None:
+    result = score("geometry", data=write_parallel_text(tmp_path / "text", 30, de="de"))
+    assert result.scores["de"]["language_identified"] == 1 == result.chance["de"], "not 0, which would be the best"
+
+
 def test_languages_with_examples_of_their_own() -> None:
     result = Result({"de": {"f1": 0.5}, "nl": {"f1": 0.7}}, intervals={"de": (0.4, 0.6), "nl": (0.6, 0.8)})
     scores = {code: own["f1"] for code, own in result.scores.items()}

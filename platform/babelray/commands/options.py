@@ -35,6 +35,8 @@ Force = Annotated[
 
 def program() -> str:
     """How this command was called, so that a printed command can be copied and run."""
+    if sys.argv[0].endswith(".py"):
+        return "python -m babelray"
     return sys.argv[0] if sys.argv[0].startswith((".", "/")) and len(sys.argv[0]) < 60 else "babelray"
 
 

@@ -50,7 +50,7 @@ class Geometry(ParallelBenchmark):
         pairs = self.read()
         vectors = {code: encoder.for_language(code, self.hub).encode(sentences) for code, sentences, _ in pairs}
         probe = language_identification(vectors, seed=self.seed) if len(vectors) > 1 else None
-        identified: dict[str, float] = probe["by_language"] if probe else {}
+        identified: dict[str, float] = probe["by_language"] if probe else dict.fromkeys(vectors, 1.0)  # a sole language
         scores: dict[str, dict[str, float]] = {}
         hubs: dict[tuple[Any, ...], Tensor] = {}
         for code, sentences, translations in pairs:
@@ -61,7 +61,7 @@ class Geometry(ParallelBenchmark):
             space = anisotropy(x_ND)
             scores[code] = {
                 "sentences": len(sentences),
-                "language_identified": identified.get(code, 0.0),
+                "language_identified": identified[code],
                 "gap": singular_value_gap(x_ND, z_ND)["gap"],
                 "eigenvector_distance": eigenvector_similarity(x_ND, z_ND),
                 "hubness": hubness(x_ND, z_ND, k=min(10, len(z_ND) - 1))["skewness"],
@@ -69,7 +69,7 @@ class Geometry(ParallelBenchmark):
                 "isoscore": space["isoscore"],
             }
         if probe is None:
-            return Result(scores)
+            return Result(scores, chance=identified)
         intervals = {code: share_interval(share, probe["vectors"]) for code, share in identified.items()}
         intervals[""] = interval_of_mean(identified, intervals, independent=False)  # sentences are often shared
         return Result(scores, chance=dict.fromkeys(identified, probe["chance"]), intervals=intervals)
