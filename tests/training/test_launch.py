@@ -11,7 +11,7 @@ from rich.console import Console
 from babelray.cluster.progress import Progress
 from babelray.errors import DataError
 from babelray.storage import Location
-from babelray.training.launch import Worker, WorkerRun, _asks_for_gpus, _interruptible, run_workers
+from babelray.training.launch import Worker, WorkerRun, _interruptible, run_workers
 
 
 def test_ctrl_c_stays_an_interruption() -> None:
@@ -24,15 +24,6 @@ def test_ctrl_c_stays_an_interruption() -> None:
     with _interruptible():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     assert signal.getsignal(signal.SIGINT) == before
-
-
-def test_gpus_are_taken_where_there_are_enough_or_asked_for_where_they_will_come(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("BABELRAY_USE_GPU", raising=False)
-    assert _asks_for_gpus(2, {"GPU": 2.0}) and not _asks_for_gpus(2, {"GPU": 1.0}) and not _asks_for_gpus(2, {})
-    monkeypatch.setenv("BABELRAY_USE_GPU", "1")
-    assert _asks_for_gpus(2, {})
 
 
 def test_the_error_of_one_worker_ends_those_that_wait_for_it(local_ray: None, tmp_path: Path) -> None:

@@ -54,7 +54,10 @@ DEFAULTS = {
     "RAY_TRAIN_V2_ENABLED": "1",
     # Train polls its workers every two seconds by default, and notices only then that they have ended.
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # A process that asks for no GPU sees none.
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
+    # By default Train drops its request for resources every minute, before a node with GPUs has started.
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "604800",
     "RAY_DEDUP_LOGS": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
 }

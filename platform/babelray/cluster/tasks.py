@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from babelray.cluster.devices import has_gpus
 from babelray.cluster.memory import explain_memory, memory_explained
 from babelray.cluster.nodes import Driver
 from babelray.errors import BabelrayError, ClusterError
@@ -23,6 +24,8 @@ class Task:
     arguments: tuple[Any, ...]
     memory: int = 0
     """Bytes that it needs. It waits until a node has them free, or for an empty node if none is large enough."""
+    encodes: bool = False
+    """Whether it runs an encoder: then it gets a GPU of its own, if the cluster has any."""
 
 
 def run_tasks(tasks: Sequence[Task], progress: Progress, unit: str, cpus: float = 0.5) -> dict[str, Any]:
@@ -35,9 +38,11 @@ def run_tasks(tasks: Sequence[Task], progress: Progress, unit: str, cpus: float 
     progress.update(0, len(tasks), unit)
     remote = ray.remote(num_cpus=cpus, max_retries=3)(_call)
     largest = max((node["Resources"].get("memory", 0) for node in ray.nodes() if node["Alive"]), default=0)
-    driver = Driver.this()
+    driver, gpus = Driver.this(), int(has_gpus(ray.cluster_resources()))
     waiting = {
-        remote.options(memory=min(task.memory, int(largest))).remote(task.function, task.arguments, driver): task.name
+        remote.options(memory=min(task.memory, int(largest)), num_gpus=gpus if task.encodes else 0).remote(
+            task.function, task.arguments, driver
+        ): task.name
         for task in tasks
     }
     results: dict[str, Any] = {}

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from babelray.cluster.devices import assigned_device
 from babelray.errors import DataError
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ BATCH_TOKENS = 8192
 def load_teacher(name: str, precision: Literal["fp32", "bf16"] = "fp32") -> Teacher:
     """One of the teachers that `babelray[teacher]` installs, or any encoder; it stays in memory for the next task.
 
-    An encoder's vectors are means over all subwords, as those of sentence-transformers.
+    An encoder runs on this process's device. Its vectors are means over all subwords, as those of
+    sentence-transformers.
     """
     if name == UNIVERSAL:
         return _universal()
@@ -34,7 +36,7 @@ def load_teacher(name: str, precision: Literal["fp32", "bf16"] = "fp32") -> Teac
     from babelray.encoder.text_encoder import TextEncoder
 
     path = _installed_minilm() if name == MINILM else name
-    model = load_encoder(path, dtype=torch.bfloat16 if precision == "bf16" else torch.float32)
+    model = load_encoder(path, assigned_device(), torch.bfloat16 if precision == "bf16" else torch.float32)
     encoder = TextEncoder.from_model(model, load_tokenizer(path, masks=False), batch_tokens=BATCH_TOKENS)
     return partial(encoder.encode, pooling="all")
 

@@ -56,6 +56,8 @@ class System:
     """A corpus artifact."""
     languages: Sequence[str] = ()
     hub: str = "en"
+    device: str = "cpu"
+    """What the encoder runs on."""
 
     @property
     def others(self) -> list[str]:
@@ -219,7 +221,7 @@ class EncoderBenchmark(Benchmark):
         """Score an encoder."""
 
     def score(self, system: System) -> Result:
-        return self.run(open_encoder(system.encoder, self.layer, self.batch_tokens), system)
+        return self.run(open_encoder(system.encoder, self.layer, self.batch_tokens, system.device), system)
 
 
 def open_encoder(path: AnyPath, layer: int | None, batch_tokens: int | None, device: str = "cpu") -> TextEncoder:

@@ -33,7 +33,7 @@ class LayerProfile(Benchmark):
     def score(self, system: System) -> Result:
         from babelray.metrics.retrieval import correct_translations
 
-        encode = _LayerEncoder(system.encoder, self.batch_tokens or BATCH_TOKENS)
+        encode = _LayerEncoder(system.encoder, self.batch_tokens or BATCH_TOKENS, system.device)
         layers: dict[str, dict[str, float]] = {}
         chance: dict[str, float] = {}
         hits: dict[str, dict[str, tuple[Tensor, Tensor]]] = {}
@@ -59,14 +59,14 @@ class LayerProfile(Benchmark):
 class _LayerEncoder:
     """Vectors of texts at every layer of an encoder."""
 
-    def __init__(self, path: str, batch_tokens: int) -> None:
+    def __init__(self, path: str, batch_tokens: int, device: str) -> None:
         import torch
 
         from babelray.encoder.layers import LayerReader, longest_input
         from babelray.encoder.load import load_encoder, load_tokenizer
         from babelray.encoder.text_encoder import TextEncoder
 
-        model, tokenizer = load_encoder(path), load_tokenizer(path, masks=False)
+        model, tokenizer = load_encoder(path, device), load_tokenizer(path, masks=False)
         reader = LayerReader(model, range(model.config.num_hidden_layers + 1))
 
         def read(ids_BT: Any, mask_BT: Any) -> Any:

@@ -45,7 +45,8 @@ class Perplexity(Benchmark):
         from babelray.training.perplexity import bits_per_character, mlm_loss, perplexity_of, surprises
 
         tokenizer, model = load_tokenizer(system.encoder), load_masked_lm(system.encoder).eval()
-        device, longest = torch.device("cpu"), longest_input(model, tokenizer)
+        device, longest = torch.device(system.device), longest_input(model, tokenizer)
+        model.to(device)
         budget = self.batch_tokens or BATCH_TOKENS
         scores: dict[str, dict[str, float]] = {}
         intervals: dict[str, Interval] = {}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
-from babelray.config import Config
+from babelray.config import Config, operational
 from babelray.registry import Registry
 
 if TYPE_CHECKING:
@@ -109,8 +109,8 @@ class EncoderMethod(ExtractionMethod):
     block_sentences: int = Field(4096, ge=1)
     """Sentences per block, or words if the vocabulary is encoded. A lost worker costs at most the blocks that were
     being encoded."""
-    workers: int = Field(2, ge=1)
-    """Worker processes; each language is spread over all of them."""
+    workers: int | None = operational(None, ge=1)
+    """Worker processes; each language is spread over all of them. By default one per GPU, or two without GPUs."""
     zero_stage: Literal[0, 3] = 0
     """3: DeepSpeed shards the encoder over the workers, for one that is too large for one device."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"

@@ -87,9 +87,10 @@ class DistillationConfig(ObjectiveConfig):
         """Objectives with the same teacher share its vectors."""
         collect: dict[str, Preparation] = {}
         for code in languages:
-            collect[f"{self.prepared}: {self.texts_of(code)}"] = partial(_collect_texts, self, code)
+            collect[f"{self.prepared}: {self.texts_of(code)}"] = Preparation(partial(_collect_texts, self, code))
         shards: dict[str, Preparation] = {
-            f"{self.prepared}: shard {shard}": partial(_encode_texts, self, shard) for shard in range(SHARDS)
+            f"{self.prepared}: shard {shard}": Preparation(partial(_encode_texts, self, shard), encodes=True)
+            for shard in range(SHARDS)
         }
         return [collect, shards]
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 Batch = dict[str, "Tensor"]
 Examples = list[tuple[str, int]]
 """Languages, and rows of their data."""
-Preparation = Callable[["TrainingData"], None]
 Need = Literal["text", "parallel", "dictionary", "induced", "vectors", "alignments"]
 """Data of a run: its text, its parallel text and its dictionaries (keys of `corpus` in the recipe); dictionaries and
 word vectors of the align stage; word alignments that are learned from the parallel text."""
@@ -83,6 +83,18 @@ class ObjectiveOptions(Config):
             return self.weight
         points = sorted(self.weight.items())
         return float(np.interp(completed, [share for share, _ in points], [value for _, value in points]))
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What a task does for an objective before the training."""
+
+    function: Callable[[TrainingData], None]
+    encodes: bool = False
+    """Whether it runs an encoder."""
+
+    def __call__(self, training_data: TrainingData) -> None:
+        self.function(training_data)
 
 
 class ObjectiveConfig(ObjectiveOptions):

@@ -53,7 +53,13 @@ class WordL2Config(SentencePairsConfig):
     def preparations(self, languages: Sequence[str], hub: str) -> list[dict[str, Preparation]]:
         if self.alignments is not None:
             return []
-        return [{f"alignments of {code}": partial(_learn_alignments, code) for code in languages if code != hub}]
+        return [
+            {
+                f"alignments of {code}": Preparation(partial(_learn_alignments, code))
+                for code in languages
+                if code != hub
+            }
+        ]
 
     def build(self, training_data: TrainingData) -> WordL2:
         return WordL2(self, training_data)

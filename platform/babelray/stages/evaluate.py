@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from babelray.cluster.devices import assigned_device
 from babelray.cluster.tasks import Task, run_tasks
 from babelray.config import operational
 from babelray.errors import DataError
@@ -144,7 +145,12 @@ def score_systems(
         if not result_file(job.out, benchmark.label, name).exists()
     ]
     tasks = [
-        Task(_task_name(benchmark, name, part), score_part, (benchmark, systems[name], part, job.out, name))
+        Task(
+            _task_name(benchmark, name, part),
+            score_part,
+            (benchmark, systems[name], part, job.out, name),
+            encodes="encoder" in benchmark.needs,
+        )
         for benchmark, name, parts in units
         for part in parts
     ]
@@ -207,9 +213,12 @@ def _task_name(benchmark: Benchmark, name: str, part: str) -> str:
 
 
 def _with_local_encoder(benchmark: Benchmark, system: System, stack: ExitStack) -> System:
-    """The system with its encoder on this machine; of a mapped one, several folders are read where they lie."""
+    """The system with its encoder on this machine, for this process's device; of a mapped encoder, several folders are
+    read where they lie.
+    """
     from babelray.models.mapped import is_mapped
 
+    system = dataclasses.replace(system, device=assigned_device())
     if "encoder" not in benchmark.needs or is_mapped(system.encoder):
         return system
     folder = stack.enter_context(Location.parse(system.encoder).local_input())

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from babelray.cluster.devices import assigned_device
 from babelray.cluster.tasks import Task, run_tasks
 from babelray.config import operational
 from babelray.errors import DataError, RecipeError
@@ -216,7 +217,7 @@ def tune_encoders(job: Job[ExposeSettings], training: TrainingContext, counts: M
     settings, config = job.settings, job.settings.expose
     if not config.multilingual:
         tasks = [
-            Task(name, tune_encoder, (training, code, config.training(counts[code], workers=1), job.out / name))
+            Task(name, tune_encoder, (training, code, config.training(counts[code], 1), job.out / name), encodes=True)
             for name, (code,) in settings.groups.items()
         ]
         run_tasks(tasks, job.progress, "encoders", cpus=1)
@@ -283,9 +284,9 @@ class ExposureContext:
 def encode_vocabularies(job: Job[ExposeSettings], context: ExposureContext) -> None:
     """The vectors of all words, by the encoder before tuning and by every tuned one."""
     settings = job.settings
-    tasks = [Task(f"{code}, {PLAIN}", encode_words, (context, None, code)) for code in settings.languages]
+    tasks = [Task(f"{code}, {PLAIN}", encode_words, (context, None, code), encodes=True) for code in settings.languages]
     tasks += [
-        Task(f"{code}, {name}", encode_words, (context, name, code))
+        Task(f"{code}, {name}", encode_words, (context, name, code), encodes=True)
         for name, codes in settings.groups.items()
         for code in (settings.hub, *codes)
     ]
@@ -301,9 +302,10 @@ def encode_words(context: ExposureContext, name: str | None, code: str) -> None:
     if WordVectors.is_complete(location):
         return
     static = context.static(code)
-    encoder = context.out / name / "encoder" if name else context.encoder
-    with encoder.local_input() as folder:
-        vectors = TextEncoder.from_pretrained(str(folder)).encode(static.words, "all")
+    source = context.out / name / "encoder" if name else context.encoder
+    with source.local_input() as folder:
+        encoder = TextEncoder.from_pretrained(str(folder), device=assigned_device())
+        vectors = encoder.encode(static.words, "all")
     static.with_matrix(vectors).save(location)
 
 

@@ -105,8 +105,8 @@ class ExtractStage(Stage[Settings]):
 def _run_workers(context: ExtractionContext, job: Job[Settings]) -> None:
     from babelray.training.launch import WorkerRun, run_workers
 
-    work, workers = job.out / "work", context.method.workers
-    run_workers(partial(extract, context), WorkerRun(workers, work, job.progress, job.track, job.notify))
+    run = WorkerRun(context.method.workers, job.out / "work", job.progress, job.track, job.notify)
+    run_workers(partial(extract, context), run)
 
 
 def remarks(statistics: Statistics) -> list[str]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from babelray.cluster.devices import assigned_device
 from babelray.cluster.tasks import Task, run_tasks
 from babelray.errors import DataError, RecipeError, TrainingError
 from babelray.evaluation.benchmark import AnyBenchmark, Benchmark, System
@@ -78,7 +79,8 @@ class MapStage(Stage[Settings]):
         layer = _layer(encoder, settings.map.layer)
         segmenters = job.inputs["corpus"].manifest["settings"]["segmenters"]
         context = MappingContext(settings, job.source("corpus"), encoder, layer, segmenters, job.out)
-        sizes = run_tasks([Task(c, collect, (context, c)) for c in settings.others], job.progress, "languages")
+        collections = [Task(code, collect, (context, code), encodes=True) for code in settings.others]
+        sizes = run_tasks(collections, job.progress, "languages")
         seconds = self._fit_all(job, context, sizes)
         copy_encoder(encoder, job.out)
         results = self._score_all(job, list(seconds), layer)
@@ -261,7 +263,7 @@ def collect(context: MappingContext, code: str) -> tuple[int, int]:
     limits = (config.min_count, config.occurrences_per_word, config.pairs)
     links = linked_occurrences(own, hub, align_words(own, hub), *limits)
     with context.encoder.local_input() as folder:
-        encoder = TextEncoder.from_pretrained(str(folder), context.layer, config.batch_tokens)
+        encoder = TextEncoder.from_pretrained(str(folder), context.layer, config.batch_tokens, assigned_device())
         x_ND, x_read_N = occurrence_vectors(encoder, sources, [(link.pair, link.source) for link in links])
         z_ND, z_read_N = occurrence_vectors(encoder, targets, [(link.pair, link.target) for link in links])
     read_N = x_read_N & z_read_N

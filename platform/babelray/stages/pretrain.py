@@ -138,7 +138,10 @@ def prepare_objectives(context: TrainingContext, objectives: Sequence[ObjectiveC
 
     settings = context.settings
     for phase in merge_preparations(objectives, settings.languages, settings.hub):
-        tasks = [Task(name, _prepare, (context, preparation)) for name, preparation in phase.items()]
+        tasks = [
+            Task(name, _prepare, (context, preparation), encodes=preparation.encodes)
+            for name, preparation in phase.items()
+        ]
         run_tasks(tasks, job.progress, "preparations")
 
 
@@ -158,7 +161,16 @@ def _train_on_workers(
     keep: dict[str, Any] = {"num_to_keep": training.keep_checkpoints}
     if training.validation:
         keep["checkpoint_score_attribute"] = SCORE
-    run = WorkerRun(training.workers, job.out / WORK, job.progress, track, job.notify, training.max_failures, keep)
+    run = WorkerRun(
+        training.workers,
+        job.out / WORK,
+        job.progress,
+        track,
+        job.notify,
+        training.max_failures,
+        keep,
+        training.shared_by,
+    )
     return run_workers(partial(_train, context), run)
 
 

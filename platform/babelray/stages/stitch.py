@@ -86,7 +86,7 @@ class StitchStage(Stage[StitchSettings]):
         preparations = [Task(code, prepare_language, (context, code)) for code in settings.others]
         languages = run_tasks(preparations, job.progress, "languages")
         runs = [
-            Task(f"{run.name}, seed {seed}", fine_tune_and_test, (context, run, seed))
+            Task(f"{run.name}, seed {seed}", fine_tune_and_test, (context, run, seed), encodes=True)
             for seed in settings.benchmark.seeds
             for run in plan_fine_tunings(settings.stitch.systems, settings.others)
         ]

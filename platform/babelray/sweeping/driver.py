@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from babelray.cluster import session as cluster
+from babelray.cluster.devices import concurrent_runs
 from babelray.errors import RecipeError
 from babelray.sweeping.board import Board
 from babelray.sweeping.records import Journal, Record, Trial, metric_value
@@ -41,7 +42,9 @@ class SweepDriver:
         restarts = {"max_restarts": -1, "max_task_retries": -1}  # after a loss nobody holds a lock
         self.locks = ray.remote(num_cpus=0, scheduling_strategy=cluster.this_node(), **restarts)(Locks).remote()
         space = sweep.space
-        self.concurrent = space.concurrent or max(1, int(ray.cluster_resources().get("CPU", 1)) // 2)
+        training = getattr(sweep.recipe, "pretrain", None)
+        workers = training.workers if training else 1
+        self.concurrent = space.concurrent or concurrent_runs(workers, ray.cluster_resources())
         self.board = Board(space, console, records, space.points * len(space.seeds), self.concurrent)
         self.runs: dict[str, ChildRun] = {}
         self.error: RecipeError | None = None

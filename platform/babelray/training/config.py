@@ -46,7 +46,9 @@ class OptimizationConfig(Config):
     """Maximum norm of the gradient."""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     """bf16 and fp16 keep the weights in float32 as well; fp16 needs GPUs."""
-    workers: int = operational(2, ge=1)
+    workers: int | None = operational(None, ge=1)
+    """Worker processes, each with a GPU where there are any. By default one per GPU, as many as can share the batches
+    equally; two on a cluster without GPUs."""
     accumulate: int = operational(1, ge=1)
     """Number of parts in which a worker computes its share of a step, one after the other; more need less memory."""
     zero_stage: Literal[0, 1, 2, 3] = operational(1)
@@ -101,14 +103,18 @@ class TrainingConfig(OptimizationConfig):
 
     @model_validator(mode="after")
     def _check_batch_sizes(self) -> Self:
-        parts = self.workers * self.accumulate
+        workers = self.workers or 1
         for objective in self.objectives:
-            if objective.batch_size % parts:
+            if objective.batch_size % (workers * self.accumulate):
                 raise ValueError(
                     f"the batch_size of {objective.label} ({objective.batch_size}) is not a multiple of workers x "
-                    f"accumulate ({self.workers} x {self.accumulate})"
+                    f"accumulate ({workers} x {self.accumulate})"
                 )
         return self
+
+    def shared_by(self, workers: int) -> bool:
+        """Whether a number of workers can share every batch equally."""
+        return all(objective.batch_size % (workers * self.accumulate) == 0 for objective in self.objectives)
 
 
 class FineTuningConfig(OptimizationConfig):

@@ -20,8 +20,9 @@ REMEDY = "Use a smaller batch_size, or `accumulate`, which computes a step in pa
 
 def least_memory(training: TrainingConfig, encoder: EncoderShape) -> int:
     """Bytes of all workers: weights and gradients, Adam's two moments, and one activation per layer and subword."""
-    replicas = 1 if training.zero_stage else training.workers
-    states = encoder.parameters * NUMBER * (2 * training.workers + 2 * replicas)
+    workers = training.workers or 1
+    replicas = 1 if training.zero_stage else workers
+    states = encoder.parameters * NUMBER * (2 * workers + 2 * replicas)
     if training.zero_stage == 3:
         states = encoder.parameters * NUMBER * 4
     largest = max(objective.batch_size for objective in training.objectives) // training.accumulate

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import shutil
 import signal
 import tempfile
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from babelray.cluster import session as cluster
+from babelray.cluster.devices import has_gpus, worker_count
 from babelray.cluster.memory import explain_memory, memory_explained
 from babelray.cluster.nodes import Driver
 from babelray.cluster.tasks import peak_memory
@@ -133,7 +133,8 @@ def _remove_temporary(prefix: str) -> None:
 class WorkerRun:
     """How many workers run, where Ray Train stores their checkpoints, and who receives their events."""
 
-    workers: int
+    workers: int | None
+    """By default as many as there are GPUs, if they `fit`."""
     storage: Location
     progress: Progress
     track: Callable[[Mapping[str, float], int], None] = lambda values, step: None
@@ -142,6 +143,8 @@ class WorkerRun:
     """The number of lost workers that are replaced."""
     keep: Mapping[str, Any] = field(default_factory=dict)
     """Options of Ray Train's `CheckpointConfig`: which checkpoints are kept."""
+    fits: Callable[[int], bool] = lambda workers: True
+    """Whether a number of workers can share the work equally."""
 
 
 def run_workers(function: Callable[[Worker], None], run: WorkerRun) -> list[tuple[Checkpoint, dict[str, Any]]]:
@@ -215,7 +218,7 @@ def _trainer(function: Callable[[Worker], None], run: WorkerRun, mailbox: Any) -
     return TorchTrainer(
         _run,
         train_loop_config={"function": function, "mailbox": mailbox, "driver": Driver.this()},
-        scaling_config=_scaling(run.workers),
+        scaling_config=_scaling(run),
         run_config=RunConfig(
             name=FOLDER,
             **run_config_storage(run.storage),
@@ -226,13 +229,16 @@ def _trainer(function: Callable[[Worker], None], run: WorkerRun, mailbox: Any) -
     )
 
 
-def _scaling(workers: int) -> ScalingConfig:
-    """A GPU per worker if there are enough, else half of the processors for all workers together."""
+def _scaling(run: WorkerRun) -> ScalingConfig:
+    """A GPU per worker if the cluster has GPUs, else half of the processors for all workers together."""
     import ray
     from ray.train import ScalingConfig
 
     resources = ray.cluster_resources()
-    use_gpu = _asks_for_gpus(workers, resources)
+    workers, use_gpu = worker_count(run.workers, resources, run.fits), has_gpus(resources)
+    missing = workers - int(ray.available_resources().get("GPU", 0)) if use_gpu else 0
+    if missing > 0:
+        run.notify(f"waiting for {missing} of {workers} GPUs, which other work uses or the cluster has yet to start")
     return ScalingConfig(
         num_workers=workers,
         use_gpu=use_gpu,
@@ -240,11 +246,6 @@ def _scaling(workers: int) -> ScalingConfig:
         # GPUs of one node communicate faster; workers without a GPU would compete for the same cores.
         placement_strategy="PACK" if use_gpu else "SPREAD",
     )
-
-
-def _asks_for_gpus(workers: int, resources: Mapping[str, float]) -> bool:
-    """Whether there is a GPU for each worker, or the user expects them: an autoscaled cluster may have none yet."""
-    return os.environ.get("BABELRAY_USE_GPU") == "1" or resources.get("GPU", 0) >= workers
 
 
 @contextlib.contextmanager

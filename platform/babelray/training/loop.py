@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 def train(config: TrainingConfig, worker: Worker, training_data: ArtifactTrainingData) -> None:
     """Train from the last checkpoint, or from the start, to the last step or until validation stops improving."""
+    config = config.model_copy(update={"workers": worker.count})
     group = Group(worker.rank, worker.count)
     model = load_masked_lm(training_data.encoder).train()
     objectives = [objective.build(training_data) for objective in config.objectives]

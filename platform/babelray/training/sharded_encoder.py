@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from babelray.cluster.devices import assigned_device
 from babelray.encoder.layers import LayerReader
 from babelray.encoder.load import load_encoder, load_tokenizer, resolve_layer
 
@@ -36,13 +37,13 @@ def open_encoder(folder: str, layer: int, also: list[int] | str, zero_stage: int
     layer = resolve_layer(layer, count)
     others = range(count + 1) if also == "all" else [resolve_layer(int(number), count) for number in also]
     layers = [layer, *others]
-    cuda = torch.cuda.is_available()
-    bf16 = precision == "bf16" or (precision == "auto" and cuda)
+    device = assigned_device()
+    bf16 = precision == "bf16" or (precision == "auto" and device != "cpu")
     if zero_stage == 3:
         reader = _ShardedReader.load(folder, layers, "bf16" if bf16 else "fp32")
         return OpenEncoder(tokenizer, reader, layer, reader.wait_for_all)
     dtype = torch.bfloat16 if bf16 else torch.float32
-    model = load_encoder(folder, device="cuda" if cuda else "cpu", dtype=dtype)
+    model = load_encoder(folder, device, dtype)
     return OpenEncoder(tokenizer, LayerReader(model, layers), layer, _barrier)
 
 
