@@ -12,6 +12,7 @@ at 0 without a mapping.
 from __future__ import annotations
 
 import sys
+import tempfile
 from importlib.resources import files
 from typing import Any
 
@@ -58,8 +59,9 @@ def main() -> None:
     word = source.words[0]
     print(f"\nThe neighbours of {word!r} in the other language, by {method}:")
     print(result.source.neighbours(word, 5, target=result.target))
-    result.save("aligned")
-    print("aligned/ has both vocabularies as word2vec text, and mappings that `br.load_mapping` reads.")
+    folder = tempfile.mkdtemp(prefix="aligned-", dir=".")
+    result.save(folder, ".vec")
+    print(f"{folder} has both vocabularies as word2vec text, and mappings that `br.load_mapping` reads.")
 
 
 if __name__ == "__main__":

@@ -35,10 +35,10 @@ print(br.__file__, *br.run("quickstart", small, progress=False))
 """
 
 
-def process(*command: str, cwd: Path, **environment: str) -> str:
-    finished = subprocess.run(
-        command, cwd=cwd, env=os.environ | {"COLUMNS": "120"} | environment, capture_output=True, text=True, timeout=550
-    )
+def process(*command: str, cwd: Path) -> str:
+    """Run a command, without the clone on its path; returns its output."""
+    environment = os.environ | {"COLUMNS": "120", "PYTHONPATH": ""}
+    finished = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=550)
     assert finished.returncode == 0, finished.stderr
     return finished.stdout
 
@@ -73,10 +73,10 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     (folder / "lib" / version / "site-packages" / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python), "install", "--quiet")
-    process(*pip, "--no-deps", "--no-index", str(wheel), cwd=folder)
+    process(*pip, "--no-deps", "--no-index", "--ignore-installed", str(wheel), cwd=folder)
 
     def run(program: str, *arguments: str, cwd: Path) -> str:
-        return process(str(folder / "bin" / program), *arguments, cwd=cwd, PYTHONPATH="", RAY_ADDRESS="")
+        return process(str(folder / "bin" / program), *arguments, cwd=cwd)
 
     return run
 
@@ -124,7 +124,7 @@ def test_a_notebook_runs(installed: Run, tmp_path: Path) -> None:
     installed(
         "python", str(ROOT / "tests/support/notebook.py"), str(ROOT / "examples/word_vectors.ipynb"), cwd=tmp_path
     )
-    assert (tmp_path / "aligned/mapping/source").is_dir()
+    assert [*tmp_path.glob("aligned-*/mapping/source")]
 
 
 def test_a_project_runs(installed: Run, tmp_path: Path) -> None:

@@ -61,11 +61,11 @@ def test_what_examples_write_can_be_loaded(tmp_path: Path) -> None:
 
     run(EXAMPLES / "align_words.py", tmp_path)
     run(EXAMPLES / "train_encoder.py", tmp_path)
-    mapping = br.load_mapping(tmp_path / "aligned/mapping/source")
+    (aligned,) = tmp_path.glob("aligned-*")
+    mapping = br.load_mapping(aligned / "mapping/source")
     encoder = br.load_encoder(tmp_path / "trained-encoder")
     assert mapping(encoder.encode_words(["hund"])).shape == (1, 192)
-    files = {path.name: path for path in (tmp_path / "aligned").glob("*.vec")}
-    vectors = [str(files[name]) for name in ("source.vec", "target.vec")]
+    vectors = [str(aligned / "source.vec"), str(aligned / "target.vec")]
     (tmp_path / "pairs.txt").write_text("familie family\nmutter mother\nvater father\nbruder brother\nhund dog\n")
     own = [*vectors, "pairs.txt", "pairs.txt"]
     command = [sys.executable, "-W", "ignore", str(EXAMPLES / "align_words.py"), *own]
