@@ -197,7 +197,7 @@ def mining(options: argparse.Namespace) -> list[list[str]]:
     candidates = list(dict.fromkeys([*entries.pairs[1], *words, *made]))[:CANDIDATES]
     assert len(candidates) == CANDIDATES
     rows = []
-    for width in (192, 768):
+    for width in (256, 768):
         vectors = [torch.randn(len(texts), width) for texts in (queries, candidates)]
         search = partial(objective._set_nearest, "xx", "forward", queries, vectors[0], candidates, vectors[1])
         rows.append([f"search, vectors of {width}", seconds(search)])

@@ -64,7 +64,7 @@ def test_what_examples_write_can_be_loaded(tmp_path: Path) -> None:
     (aligned,) = tmp_path.glob("aligned-*")
     mapping = br.load_mapping(aligned / "mapping/source")
     encoder = br.load_encoder(tmp_path / "trained-encoder")
-    assert mapping(encoder.encode_words(["hund"])).shape == (1, 192)
+    assert mapping(encoder.encode_words(["hund"])).shape == (1, 256)
     vectors = [str(aligned / "source.vec"), str(aligned / "target.vec")]
     (tmp_path / "pairs.txt").write_text("familie family\nmutter mother\nvater father\nbruder brother\nhund dog\n")
     own = [*vectors, "pairs.txt", "pairs.txt"]

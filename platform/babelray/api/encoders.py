@@ -24,7 +24,7 @@ class Encoder:
         >>> import babelray as br
         >>> encoder = br.load_encoder("babelray-mini")
         >>> encoder.encode(["A dog barks.", "Ein Hund bellt."]).shape
-        torch.Size([2, 192])
+        torch.Size([2, 256])
     """
 
     path: str
@@ -61,7 +61,7 @@ class Encoder:
             >>> encoder = br.load_encoder("babelray-mini")
             >>> vectors = encoder.encode(["A dog barks.", "Ein Hund bellt.", "The train is late."])
             >>> vectors.shape
-            torch.Size([3, 192])
+            torch.Size([3, 256])
             >>> vector = encoder.encode("A dog barks.")
             >>> bool(vector.allclose(vectors[0], atol=1e-4))
             True
@@ -90,7 +90,7 @@ class Encoder:
             >>> import babelray as br
             >>> encoder = br.load_encoder("babelray-mini")
             >>> encoder.encode_words(["dog", "cat", "water"], language="en").shape
-            torch.Size([3, 192])
+            torch.Size([3, 256])
         """
         return self.encode(words, language, "all", paired_with)
 

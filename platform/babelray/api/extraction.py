@@ -59,7 +59,7 @@ def extract(
         >>> sentences = Location.parse("starter:text/de.txt").read_text().splitlines()[:50]
         >>> vectors = br.extract("babelray-mini", sentences, "de", method="aggregate", progress=False)
         >>> vectors.words[:3], vectors.dimension
-        (['und', 'der', 'die'], 192)
+        (['und', 'der', 'die'], 256)
     """
     from babelray.encoder.layers import LayerReader
     from babelray.encoder.load import load_encoder, load_tokenizer, resolve_layer

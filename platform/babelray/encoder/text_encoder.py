@@ -30,7 +30,7 @@ class TextEncoder:
 
     >>> encoder = TextEncoder.from_pretrained("babelray-mini")                           # doctest: +SKIP
     >>> encoder.encode(["A dog barks.", "Ein Hund bellt."]).shape          # doctest: +SKIP
-    torch.Size([2, 192])
+    torch.Size([2, 256])
     """
 
     def __init__(
