@@ -59,5 +59,6 @@ def test_it_finds_translations_that_it_has_never_seen(encoder: TextEncoder) -> N
     def mean(codes: str) -> float:
         return fmean(retrieval_accuracy(encoder.encode(sentences(c)), english)["mean"] for c in codes.split())
 
-    assert mean("de es fr it nl pt") > 0.5
-    assert mean("af bg el fi hi id sw") > 0.1
+    assert mean("de es fr it nl pt") > 0.9
+    assert mean("af bg el fi hi id sw") > 0.8
+    assert mean("ka kk ml my ta te yo") > 0.4
