@@ -83,7 +83,7 @@ def show_transport(
 ) -> None:
     """Print which words of a translation an encoder aligns with those of a sentence, in percent.
 
-    `babelray transport show babelray-mini "Ich trinke jeden Morgen Kaffee." "I drink coffee every morning." --from de`
+    `babelray transport show babelray-mini "Der Hund schläft im Garten." "The dog sleeps in the garden." --from de`
     """
     from babelray.evaluation.soft_alignment import show, soft_alignment
 
