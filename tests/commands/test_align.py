@@ -246,3 +246,18 @@ def test_a_space_of_lower_rank_than_its_width(folder: Path, align: Command) -> N
         out = folder / "out"
         assert json.loads((out / "scores.json").read_text())["bli"]["p1"] > 0.8, method
         out.rename(folder / f"out-{method}")
+
+
+def test_words_that_are_left_out_are_reported(folder: Path, align: Command) -> None:
+    content = (folder / "a.vec").read_bytes()
+    (folder / "twice.vec").write_bytes(content.replace(b"\na2 ", b"\na1 "))
+    result = align("--dictionary", "train.txt", "--method", "procrustes", source="twice.vec")
+    assert result.exit_code == 0, result.output
+    assert "twice.vec: 1 of 200 words are left out (repeated: 1, first 'a1')" in result.output
+
+
+def test_vectors_that_are_not_utf8_are_an_error(folder: Path, align: Command) -> None:
+    content = (folder / "a.vec").read_bytes()
+    (folder / "latin.vec").write_bytes(content.replace(b"\na", b"\n\xe4"))
+    result = align("--dictionary", "train.txt", source="latin.vec")
+    assert isinstance(result.exception, BabelrayError) and "is not UTF-8: 180 of 200 words" in str(result.exception)

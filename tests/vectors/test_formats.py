@@ -150,15 +150,46 @@ def test_other_types_are_written_as_float32(tmp_path: Path, dtype: torch.dtype) 
         assert torch.equal(read_vectors(Location.parse(tmp_path / name)).matrix, matrix.float())
 
 
-def test_a_word_counts_once_and_what_is_no_word_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("block", [4, 1 << 18])
+def test_a_word_counts_once_and_omissions_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(formats, "BLOCK", block)
+    monkeypatch.setattr(formats, "MAX_NOT_UTF8", 0.5)
     text = place_of(tmp_path, "v.vec", b"6 1\na 1\nb 2\na 3\n\xff\xfe 4\n 5\nb 6\n")
     raw = [(b"a", 1), (b"b", 2), (b"a", 3), (b"\xff\xfe", 4), (b"", 5), (b"b", 6)]
     binary = place_of(tmp_path, "v.bin", b"6 1\n" + b"".join(w + b" " + struct.pack("<f", x) for w, x in raw))
-    for block in (4, 1 << 18):
-        monkeypatch.setattr(formats, "BLOCK", block)
-        for location in (text, binary):
+    for location in (text, binary):
+        with pytest.warns(UserWarning, match="4 of 6 words are left out") as caught:
             vectors = read_vectors(location)
-            assert vectors.words == ["a", "b"] and vectors.counts == [2, 1] and vectors.matrix.tolist() == [[1], [2]]
+        assert r"(not UTF-8: 1, first word 4, '\xff\xfe'; repeated: 2, first 'a'; empty: 1)" in str(caught[0].message)
+        assert vectors.words == ["a", "b"] and vectors.counts == [2, 1] and vectors.matrix.tolist() == [[1], [2]]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # what comes after the limit is not read
+            assert read_vectors(location, limit=2).words == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["v.vec", "v.vec.gz", "v.bin"])
+def test_many_words_that_are_not_utf8_are_an_error(tmp_path: Path, name: str) -> None:
+    """In Latin-1, "für" and "fär" are both no text: they must not be lost as repetitions of one word."""
+    usual = [f"w{i}" for i in range(197)]
+    for broken, fails in ((["für", "fär", "föhn"], True), (["für"], False)):
+        plain = WordVectors([*usual, *broken], torch.ones(197 + len(broken), 2), [1] * (197 + len(broken)))
+        file = tmp_path / name.removesuffix(".gz")
+        write_vectors(plain, Location.parse(file))
+        content = file.read_bytes()
+        for word in broken:
+            content = content.replace(word.encode(), word.encode("latin1"))
+        file.write_bytes(content)
+        if name.endswith(".gz"):
+            (tmp_path / name).write_bytes(gzip.compress(content))
+        if fails:
+            problem = r"is not UTF-8: 3 of 200 words \(first: word 198, 'f\\xfcr'\)\n.*iconv"
+            with pytest.raises(DataError, match=problem):
+                read_vectors(Location.parse(tmp_path / name))
+        else:
+            with pytest.warns(UserWarning, match="1 of 198 words are left out"):
+                assert read_vectors(Location.parse(tmp_path / name)).words == usual
 
 
 def test_words_with_spaces_as_in_glove(tmp_path: Path) -> None:

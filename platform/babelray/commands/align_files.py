@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,7 @@ def align_files(
         raise DataError(f"{out} holds other files", "Name another folder, or delete it.")
     check_writable(folder, "Name another folder with --out.")  # before a mapping that may take long
     partial = partial_of(folder)  # nothing half-written is ever at `out`
-    left, right = read_any(source, limit), read_any(target, limit)
+    left, right = (read_any(path, limit, console) for path in (source, target))
     pairs = _dictionary(dictionary, left, right, lowercase, console)
     test_pairs = read_usable_pairs(test, "test", left, right, lowercase, console) if test else []
     if pairs and dictionary != IDENTICAL:
@@ -109,16 +110,17 @@ def bli_of_files(
     lowercase: bool = True,
 ) -> None:
     """Print how well two vocabularies in one space translate a test dictionary."""
-    left, right = read_any(source, limit), read_any(target, limit)
+    left, right = (read_any(path, limit, console) for path in (source, target))
     pairs = read_usable_pairs(test, "test", left, right, lowercase, console)
     print_bli(left, right, pairs, console, inverted_softmax)
 
 
-def read_any(path: AnyPath, limit: int) -> WordVectors:
+def read_any(path: AnyPath, limit: int | None, console: Console) -> WordVectors:
     """Vectors from a file in one of the formats of the field, or from a folder of an artifact."""
     from babelray.vectors.load import load_vectors
 
-    return load_vectors(path, limit=limit)
+    with printed_warnings(console):
+        return load_vectors(path, limit=limit)
 
 
 def print_bli(
@@ -173,6 +175,16 @@ def print_warning(text: str, console: Console) -> None:
     from rich.markup import escape
 
     console.print(f"[yellow]warning:[/] {escape(text)}", highlight=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def printed_warnings(console: Console) -> Iterator[None]:
+    """Print the warnings that the library issues in the block, each once, without lines of code."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for text in dict.fromkeys(str(warning.message) for warning in caught if warning.category is UserWarning):
+        print_warning(text, console)
 
 
 def _warn_of_training_words(

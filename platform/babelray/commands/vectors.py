@@ -33,10 +33,10 @@ def show_neighbours(
     from babelray.vectors.neighbours import neighbours
 
     sets = find_vectors(location)
-    vectors = _load(location, sets, code)
+    vectors = _load(location, sets, code, console)
     target = None
     if to is not None:
-        target = _load(location, sets, str(to)) if code else _load(to, find_vectors(to), "")
+        target = _load(location, sets, str(to), console) if code else _load(to, find_vectors(to), "", console)
     table = Table("word", box=None, pad_edge=False)
     table.add_column("cosine", justify="right")
     for neighbour, cosine in neighbours(vectors, word, count, target):
@@ -74,9 +74,8 @@ def find_vectors(location: AnyPath) -> dict[str, Location]:
     return sets
 
 
-def _load(location: AnyPath, sets: Mapping[str, Location], name: str) -> WordVectors:
-    from babelray.vectors.formats import read_vectors
-    from babelray.vectors.word_vectors import WordVectors
+def _load(location: AnyPath, sets: Mapping[str, Location], name: str, console: Console) -> WordVectors:
+    from babelray.commands.align_files import read_any
 
     if name not in sets:
         if "" in sets:
@@ -85,7 +84,7 @@ def _load(location: AnyPath, sets: Mapping[str, Location], name: str) -> WordVec
             f"{location} has no vectors of language {name!r}" if name else f"{location} has several sets of vectors"
         )
         raise DataError(problem, f"It has: {', '.join(sorted(sets))}.")
-    return WordVectors.load(sets[name]) if WordVectors.is_complete(sets[name]) else read_vectors(sets[name])
+    return read_any(sets[name], None, console)
 
 
 def export(location: AnyPath, out: AnyPath, codes: Sequence[str], ending: str, console: Console) -> None:

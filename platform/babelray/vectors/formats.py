@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,21 +37,73 @@ BLOCK = 1 << 18
 """Bytes that are read at once: few enough that all intermediate arrays stay in the processor's cache."""
 LONGEST_LINE, LONGEST_WORD, LARGEST_DIMENSION = 1 << 26, 1 << 16, 1 << 20
 """Larger values indicate another kind of file, which would fill the memory."""
+MAX_NOT_UTF8 = 0.01
+"""A larger share of words that are not UTF-8 is an error; fastText's own files have a few."""
+
+
+@dataclass
+class Omissions:
+    """The words of a file that are left out."""
+
+    read: int = 0
+    """Words that were read, left out or not."""
+    not_utf8: int = 0
+    first_not_utf8: str = ""
+    """Its number and its bytes."""
+    repeated: int = 0
+    """Words that occurred before."""
+    first_repeated: str = ""
+    empty: int = 0
+
+    def add(self, raw: Sequence[bytes], words: Sequence[str], first: Iterable[int]) -> None:
+        """Count words, of which those at the positions `first` are not left out."""
+        for position in sorted({*range(len(words))}.difference(first)):
+            if words[position]:
+                self.first_repeated = self.first_repeated or words[position]
+                self.repeated += 1
+            elif raw[position]:
+                text = raw[position].decode(errors="backslashreplace")
+                self.first_not_utf8 = self.first_not_utf8 or f"word {self.read + position + 1:,}, '{text}'"
+                self.not_utf8 += 1
+            else:
+                self.empty += 1
+        self.read += len(words)
+
+    def check_encoding(self, file: str) -> None:
+        """Raise an error if many words are not UTF-8: those with accents would be lost."""
+        if self.not_utf8 > MAX_NOT_UTF8 * self.read:
+            problem = f"{file} is not UTF-8: {self.not_utf8:,} of {self.read:,} words (first: {self.first_not_utf8})"
+            raise DataError(problem, "Convert it to UTF-8: iconv -f ENCODING -t UTF-8, such as LATIN1.")
+
+    def __str__(self) -> str:
+        kinds = {
+            f"not UTF-8: {self.not_utf8:,}, first {self.first_not_utf8}": self.not_utf8,
+            f"repeated: {self.repeated:,}, first {self.first_repeated!r}": self.repeated,
+            f"empty: {self.empty:,}": self.empty,
+        }
+        total = self.not_utf8 + self.repeated + self.empty
+        parts = "; ".join(kind for kind, count in kinds.items() if count)
+        return f"{total:,} of {self.read:,} words are left out ({parts})" if total else ""
 
 
 def read_vectors(location: AnyPath, limit: int | None = None) -> WordVectors:
     """Read the first `limit` words of a file, or all; the format follows from the ending of its name.
 
     These formats have no counts but are sorted by them, so the counts are set to N, N-1, … 1 for N words. If a word
-    occurs twice, its first vector is used. Words that are empty or not UTF-8 are left out.
+    occurs twice, its first vector is used. Words that are empty or not UTF-8 are left out. A warning states how many
+    words are left out; many that are not UTF-8 are an error.
     """
     location = Location.parse(location)
     binary, compressed = _kind(location)
     with location.open() as raw, _explain_damage(location):
         stream: Any = gzip.GzipFile(fileobj=raw) if compressed else raw
-        words, matrix = _collect(_binary_blocks(stream, location) if binary else _text_blocks(stream, location), limit)
+        blocks = _binary_blocks(stream, location) if binary else _text_blocks(stream, location)
+        words, matrix, omissions = _collect(blocks, limit)
+    omissions.check_encoding(str(location))
     if not words:
         raise DataError(f"{location} holds no words", "Check that it is a file of word vectors.")
+    if str(omissions):
+        warnings.warn(f"{location}: {omissions}", stacklevel=4)  # the line that calls `load_vectors`
     return WordVectors(words, torch.from_numpy(matrix), list(range(len(words), 0, -1)))
 
 
@@ -102,19 +156,25 @@ def _open_for_writing(file: Path, compressed: bool) -> Iterator[IO[bytes] | gzip
             yield stream
 
 
-def _collect(blocks: Iterable[Rows], limit: int | None) -> tuple[list[str], NDArray[np.float32]]:
-    """The words and vectors of all blocks, each word once, up to the limit."""
+def _collect(blocks: Iterable[Rows], limit: int | None) -> tuple[list[str], NDArray[np.float32], Omissions]:
+    """The words and vectors of all blocks, each word once, up to the limit; and what is left out."""
     words: list[str] = []
+    omissions = Omissions()
     seen = {""}
     matrix = np.empty((0, 0), np.float32)
     for raw, rows in blocks:
         block_words = _decode(raw)
-        new = set(block_words)
+        new, done = set(block_words), len(words)
         if len(new) < len(block_words) or not seen.isdisjoint(new):
             first = {word: i for i, word in reversed(list(enumerate(block_words))) if word not in seen}
             positions = sorted(first.values())
+            reaches_limit = limit is not None and len(positions) >= limit - done
+            positions = positions[: limit - done] if limit is not None else positions
+            end = positions[-1] + 1 if reaches_limit else len(block_words)
+            omissions.add(raw[:end], block_words[:end], positions)
             block_words, rows = [block_words[i] for i in positions], rows[positions]
-        done = len(words)
+        else:
+            omissions.read += len(block_words)
         words += block_words if limit is None else block_words[: limit - done]
         seen |= new
         if len(words) > len(matrix):  # one eighth of spare room: few copies, little unused memory
@@ -123,7 +183,7 @@ def _collect(blocks: Iterable[Rows], limit: int | None) -> tuple[list[str], NDAr
         if len(words) == limit:
             break
     matrix.resize((len(words), matrix.shape[1]), refcheck=False)
-    return words, matrix
+    return words, matrix, omissions
 
 
 def _decode(words: list[bytes]) -> list[str]:
