@@ -80,8 +80,28 @@ def test_gensim() -> None:
 
 
 def test_the_first_of_equal_words_counts() -> None:
-    vectors = load_vectors(np.array([[1.0], [2.0], [3.0], [4.0]]), words=["a", "b", "a", ""])
+    with pytest.warns(UserWarning, match=r"^2 of 4 words are left out \(repeated: 1; empty: 1\)$"):
+        vectors = load_vectors(np.array([[1.0], [2.0], [3.0], [4.0]]), words=["a", "b", "a", ""])
     assert vectors.words == ["a", "b"] and vectors.matrix.tolist() == [[1.0], [2.0]]
+
+
+def test_vectors_that_are_zero_are_counted(tmp_path: Path) -> None:
+    vectors = WordVectors(WORDS, torch.tensor([[0.0, 0.0], [0.0, 1.0], [-0.0, 0.0]]), [3, 2, 1])
+    vectors.save(tmp_path / "de.vec")
+    vectors.save(tmp_path / "de")
+    for source in (tmp_path / "de.vec", tmp_path / "de", dict(zip(WORDS, vectors.matrix.tolist(), strict=True))):
+        with pytest.warns(UserWarning, match="2 of 3 vectors are zero") as caught:
+            load_vectors(source)
+        assert [warning.filename for warning in caught] == [__file__]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_vectors_that_are_not_finite_are_an_error(value: float) -> None:
+    matrix = MATRIX.clone()
+    matrix[1, 2] = value
+    for source in (matrix, matrix.numpy(), SimpleNamespace(index_to_key=WORDS, vectors=matrix.numpy())):
+        with pytest.raises(DataError, match="1 vectors have a value that is not finite, first that of 'katze'"):
+            load_vectors(source, words=WORDS)
 
 
 def test_what_cannot_be_loaded(tmp_path: Path) -> None:
@@ -109,5 +129,5 @@ def test_words_are_looked_up() -> None:
     assert torch.equal(vectors["katze"], MATRIX[1]) and torch.equal(vectors[["wasser", "hund"]], MATRIX[[2, 0]])
     with pytest.raises(KeyError, match="no vector of 'pferd'"):
         vectors[["hund", "pferd"]]
-    assert len(repr(load_vectors(torch.zeros(9999, 2), words=map(str, range(9999))))) < 100
+    assert len(repr(load_vectors(torch.ones(9999, 2), words=map(str, range(9999))))) < 100
     assert vectors.to_pandas().loc["hund"].tolist() == MATRIX[0].tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,9 @@ def load_vectors(source: Any, words: Sequence[str] | AnyPath | None = None, limi
     Returns:
         The words with a matrix in float32. If a word occurs twice, its first vector is used.
 
+    Warns:
+        UserWarning: Words are left out, because they are repeated, empty or not UTF-8; or vectors are zero.
+
     Examples:
         >>> import numpy as np
         >>> import babelray as br
@@ -54,13 +58,22 @@ def load_vectors(source: Any, words: Sequence[str] | AnyPath | None = None, limi
     if isinstance(source, WordVectors):
         return source.first(limit)
     if isinstance(source, str | Path | Location):
-        return _from_location(find_artifact(source), words, limit)
+        vectors, name = _from_location(find_artifact(source), words, limit), f"{source}: "
+    else:
+        vectors, name = _from_object(source, words).first(limit), ""
+    zero = len(vectors) - int(vectors.matrix.any(1).sum())
+    if zero:
+        warnings.warn(f"{name}{zero:,} of {len(vectors):,} vectors are zero", stacklevel=2)
+    return vectors
+
+
+def _from_object(source: Any, words: Sequence[str] | AnyPath | None) -> WordVectors:
     source = getattr(source, "wv", source)
     if hasattr(source, "index_to_key") and hasattr(source, "vectors"):
-        return _from_gensim(source).first(limit)
+        return _from_gensim(source)
     if isinstance(source, Mapping):
-        return _from_matrix(list(source.values()), list(source)).first(limit)
-    return _from_matrix(source, words).first(limit)
+        return _from_matrix(list(source.values()), list(source))
+    return _from_matrix(source, words)
 
 
 def _from_location(location: Location, words: Sequence[str] | AnyPath | None, limit: int | None) -> WordVectors:
@@ -144,7 +157,17 @@ def _from_matrix(matrix: Any, words: Sequence[str] | AnyPath | None) -> WordVect
     first = {word: row for row, word in reversed([*enumerate(words)]) if word}
     rows = sorted(first.values())
     matrix_ND = tensor.detach().float().cpu()
+    finite = matrix_ND.isfinite().all(1)
+    if not finite.all():
+        word = words[int((~finite).nonzero()[0])]
+        problem = f"{int((~finite).sum()):,} vectors have a value that is not finite, first that of {word!r}"
+        raise DataError(problem, "Leave these words out, or compute their vectors again.")
     if len(rows) < len(words):
+        empty = sum(not word for word in words)
+        kinds = {"repeated": len(words) - len(rows) - empty, "empty": empty}
+        parts = "; ".join(f"{kind}: {count:,}" for kind, count in kinds.items() if count)
+        problem = f"{len(words) - len(rows):,} of {len(words):,} words are left out ({parts})"
+        warnings.warn(problem, stacklevel=4)  # the line that calls `load_vectors`
         words, matrix_ND = [words[row] for row in rows], matrix_ND[rows]
     return WordVectors(words, matrix_ND.contiguous(), list(range(len(words), 0, -1)))
 
