@@ -93,6 +93,14 @@ def test_a_mapping_applies_to_new_words_and_is_saved(sides, tmp_path: Path, meth
     assert torch.equal(br.load_vectors(tmp_path / "out/source").matrix, result.source.matrix)
 
 
+def test_a_saved_mapping_is_not_overwritten(sides, tmp_path: Path) -> None:
+    first, second = (br.align(*sides, PAIRS[rows], "procrustes").mapping for rows in (slice(60), slice(60, 120)))
+    first.save(tmp_path / "mapping")
+    with pytest.raises(BabelrayError, match=r"holds a mapping\n.*another folder"):
+        second.save(tmp_path / "mapping")
+    assert torch.equal(br.load_mapping(tmp_path / "mapping")(sides[0]).matrix, first(sides[0]).matrix)
+
+
 def test_settings_are_checked(sides) -> None:
     with pytest.raises(BabelrayError, match="did you mean 'patience'"):
         br.align(*sides, patienc=3)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from babelray.mapping.method import MappingMethod
 
 INTERVAL = "95 % interval of P@1"
+MAPPING = "mapping.safetensors"
 V = TypeVar("V", "Tensor", "np.ndarray", WordVectors)
 
 
@@ -63,8 +64,11 @@ class WordMapping:
         return self.fitted.transform(torch.as_tensor(vectors).float()).numpy()
 
     def save(self, folder: AnyPath) -> None:
-        """Write a folder that `load_mapping` reads."""
-        self.fitted.save(Location.parse(folder))
+        """Write a folder that `load_mapping` reads; an error if it holds a mapping already."""
+        location = Location.parse(folder)
+        if (location / MAPPING).exists():
+            raise DataError(f"{folder} holds a mapping", "Name another folder, or delete it.")
+        self.fitted.save(location)
 
 
 def load_mapping(folder: AnyPath) -> WordMapping:
@@ -142,7 +146,7 @@ class Alignment(Tabular):
             ("source", self.source, self.mapping),
             ("target", self.target, self.target_mapping),
         ):
-            mapping.save(folder / "mapping" / name)
+            mapping.fitted.save(folder / "mapping" / name)  # in place of what an interrupted attempt wrote
             vectors.save(folder / f"{name}{ending}")
         (folder / "scores.json").write_json(self.scores())
 
