@@ -93,6 +93,25 @@ def test_a_mapping_applies_to_new_words_and_is_saved(sides, tmp_path: Path, meth
     assert torch.equal(br.load_vectors(tmp_path / "out/source").matrix, result.source.matrix)
 
 
+@pytest.mark.parametrize(("count", "warns"), [(19, True), (20, False)])
+def test_few_pairs_warn(sides, count: int, warns: bool) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        br.align(*sides, PAIRS[:count], "procrustes", progress=False)
+    assert [str(warning.message) for warning in caught] == warns * [
+        "dictionary: 19 entries are few for vectors of 10 dimensions: other words may not be translated"
+    ]
+
+
+def test_tested_words_that_were_trained_on_are_counted(sides) -> None:
+    result = br.align(*sides, PAIRS[:60], "procrustes", progress=False)
+    for source in (result.source, result.source.first(100), result.mapping(result.source)):
+        with pytest.warns(UserWarning, match="test dictionary: 10 of its 30 source words are in the training dict"):
+            br.bli(source, result.target, PAIRS[50:80])
+    br.bli(*sides, PAIRS[50:80])  # these were not mapped: no warning
+    br.bli(result.source, result.target, PAIRS[60:80])
+
+
 def test_a_saved_mapping_is_not_overwritten(sides, tmp_path: Path) -> None:
     first, second = (br.align(*sides, PAIRS[rows], "procrustes").mapping for rows in (slice(60), slice(60, 120)))
     first.save(tmp_path / "mapping")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Collection, Sequence
 from collections.abc import Mapping as Values
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from babelray.api.components import configure_component
@@ -183,11 +183,12 @@ def align(
         Both vocabularies in one space, and the mappings.
 
     Warns:
-        UserWarning: The dictionary covers few words, reading it otherwise would give more entries, or an unsupervised
-            mapping has collapsed.
+        UserWarning: The dictionary covers few words or has few entries, reading it otherwise would give more, or an
+            unsupervised mapping has collapsed.
 
     Examples:
-        Two languages of the shipped encoder, aligned on half of a dictionary:
+        Two languages of the shipped encoder. Eight entries are few, and the words that are tested are those that the
+        mapping was fitted on: warnings say so.
 
         >>> import babelray as br
         >>> encoder = br.load_encoder("babelray-mini")
@@ -207,21 +208,42 @@ def align(
     left, right = load_vectors(source), load_vectors(target)
     coverage = None
     pairs = None
+    training_words: frozenset[str] = frozenset()
     if isinstance(dictionary, str) and dictionary == IDENTICAL:
         pairs = identical_words(left.position, right.position)
     elif dictionary is not None:
         usable = read_usable(dictionary, left.position, right.position, lowercase)
         pairs, coverage = usable.pairs, usable.coverage
+        training_words = frozenset(word for word, _ in pairs if word in left)
         for warning in [*usable.skipped.summaries, *coverage.warnings]:
             warnings.warn(f"dictionary: {warning}", stacklevel=2)
     with report_progress(config.method, progress) as notify:
         mapped = map_vocabularies(left, right, pairs, config, seed, notify)
+    if few := describe_few_pairs(mapped.pairs, left.dimension, config):
+        warnings.warn(f"dictionary: {few}", stacklevel=2)
     if mapped.health and mapped.health.collapsed:
         from babelray.mapping.collapse import ADVICE
 
         warnings.warn(f"the mapping has collapsed: {mapped.health}. {ADVICE}", stacklevel=2)
     own, other = map(WordMapping, mapped.mappings)
-    return Alignment(mapped.source, mapped.target, own, other, config, mapped.pairs, coverage, mapped.health)
+    own_vectors = replace(mapped.source, training_words=training_words)
+    return Alignment(own_vectors, mapped.target, own, other, config, mapped.pairs, coverage, mapped.health)
+
+
+def describe_few_pairs(pairs: int | None, dimension: int, method: MappingMethod) -> str:
+    """A warning if there are few entries, which a mapping learns by heart: it has about as many parameters for each
+    as the vectors have values.
+    """
+    if pairs is None or method.unsupervised or pairs >= 2 * dimension:
+        return ""
+    return f"{pairs:,} entries are few for vectors of {dimension} dimensions: other words may not be translated"
+
+
+def describe_overlap(training_words: Collection[str], test_pairs: Sequence[tuple[str, str]]) -> str:
+    """A warning if tested words were trained on: they are easier to translate than others."""
+    tested = {word for word, _ in test_pairs}
+    seen = len(tested.intersection(training_words))
+    return f"{seen:,} of its {len(tested):,} source words are in the training dictionary too" if seen else ""
 
 
 def configure_method(
@@ -289,7 +311,8 @@ def bli(
         P@1, P@5, P@10 and MRR by CSLS and by nearest neighbours, between 0 and 1, and what was tested.
 
     Warns:
-        UserWarning: The dictionary covers few words, or reading it otherwise would give more entries.
+        UserWarning: The dictionary covers few words, reading it otherwise would give more entries, or the mapping was
+            fitted on some of its source words (known of `Alignment.source`, not of vectors that were saved).
 
     Examples:
         >>> import numpy as np
@@ -306,4 +329,6 @@ def bli(
     usable = read_usable(dictionary, left.position, right.position, lowercase)
     for warning in [*usable.skipped.summaries, *usable.coverage.warnings]:
         warnings.warn(f"test dictionary: {warning}", stacklevel=2)
+    if overlap := describe_overlap(left.training_words, usable.pairs):
+        warnings.warn(f"test dictionary: {overlap}", stacklevel=2)
     return BliScores(bli(left, right, usable.pairs, csls, inverted_softmax))

@@ -48,6 +48,7 @@ def align_files(
     lowercase: bool = True,
 ) -> None:
     """Map two vocabularies; write both and their mappings; print how well they translate a test dictionary."""
+    from babelray.api.alignment import describe_few_pairs, describe_overlap
     from babelray.api.progress import status
     from babelray.mapping.vocabularies import map_vocabularies
 
@@ -61,13 +62,15 @@ def align_files(
     left, right = (read_any(path, limit, console) for path in (source, target))
     pairs = _dictionary(dictionary, left, right, lowercase, console)
     test_pairs = read_usable_pairs(test, "test", left, right, lowercase, console) if test else []
-    if pairs and dictionary != IDENTICAL:
-        _warn_of_training_words(pairs, test_pairs, console)
+    training_words = {word for word, _ in pairs} if pairs and dictionary != IDENTICAL else set()
+    if overlap := describe_overlap(training_words, test_pairs):
+        print_warning(f"test: {overlap}", console)
     with resumable(method), status(console, "mapping") as show:
         notify = lambda text: show(f"mapping: {text}")  # noqa: E731
         mapped = map_vocabularies(left, right, pairs, method, seed, notify, partial / CHECKPOINT)
         scores: dict[str, Any] = {"method": method.method, "pairs": mapped.pairs}
-        _warn_of_few_pairs(mapped.pairs, left.dimension, method, console)
+        if few := describe_few_pairs(mapped.pairs, left.dimension, method):
+            print_warning(f"dictionary: {few}", console)
         if mapped.health:
             scores |= {"collapsed": mapped.health.collapsed, "health": str(mapped.health)}
             _print_health(mapped.health, console)
@@ -185,22 +188,6 @@ def printed_warnings(console: Console) -> Iterator[None]:
         yield
     for text in dict.fromkeys(str(warning.message) for warning in caught if warning.category is UserWarning):
         print_warning(text, console)
-
-
-def _warn_of_training_words(
-    pairs: Sequence[tuple[str, str]], test_pairs: Sequence[tuple[str, str]], console: Console
-) -> None:
-    """A word that the mapping was fitted on is easier to translate than others."""
-    training, tested = {word for word, _ in pairs}, {word for word, _ in test_pairs}
-    if seen := len(tested & training):
-        print_warning(f"test: {seen:,} of its {len(tested):,} source words are in the training dictionary too", console)
-
-
-def _warn_of_few_pairs(pairs: int | None, dimension: int, method: MappingMethod, console: Console) -> None:
-    """A mapping learns few entries by heart: it has about as many parameters for each as the vectors have values."""
-    if pairs is not None and not method.unsupervised and pairs < 2 * dimension:
-        problem = f"{pairs:,} entries are few for vectors of {dimension} dimensions: other words may not be translated"
-        print_warning(f"dictionary: {problem}", console)
 
 
 def _print_health(health: Health, console: Console) -> None:

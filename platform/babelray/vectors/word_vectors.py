@@ -51,6 +51,8 @@ class WordVectors:
     words: list[str]
     matrix: Tensor
     counts: list[int]
+    training_words: frozenset[str] = frozenset()
+    """Source words of the dictionary that `align` mapped these vectors with: a test should have none. Not saved."""
 
     def __post_init__(self) -> None:
         if not len(self.words) == len(self.matrix) == len(self.counts):
@@ -86,13 +88,13 @@ class WordVectors:
 
     def with_matrix(self, matrix: Tensor) -> WordVectors:
         """The same words with other vectors."""
-        return WordVectors(self.words, matrix, self.counts)
+        return WordVectors(self.words, matrix, self.counts, self.training_words)
 
     def first(self, limit: int | None) -> WordVectors:
         """The first words, which are the most frequent ones; all without a limit."""
         if limit is None or limit >= len(self):
             return self
-        return WordVectors(self.words[:limit], self.matrix[:limit], self.counts[:limit])
+        return WordVectors(self.words[:limit], self.matrix[:limit], self.counts[:limit], self.training_words)
 
     def neighbours(self, word: str, count: int = 10, target: WordVectors | None = None) -> list[tuple[str, float]]:
         """The words nearest to a word, with their cosines, best first.
