@@ -47,6 +47,14 @@ def test_words_that_are_not_read_are_counted(cli, tiny_encoder: str) -> None:
     assert "of 302 words are not read" in " ".join(process.stderr.split())
 
 
+def test_two_missing_files_are_not_taken_for_sentences(cli, tiny_encoder: str, tmp_path: Path) -> None:
+    for source, target in (("nofile.txt", "other.txt"), (str(tmp_path / "train"), "corpus.de")):
+        process = cli("word-align", source, target, "--model", tiny_encoder)
+        assert process.returncode == 2 and process.stdout == ""
+        assert f"neither {source} nor {target} exists" in " ".join(process.stderr.split())
+    assert cli("word-align", "cat.", "dog.txt", "--model", tiny_encoder).returncode == 0
+
+
 def test_input_that_cannot_be_aligned(cli, files: list[str], tiny_encoder: str, tmp_path: Path) -> None:
     (tmp_path / "short.txt").write_text("the cat\n")
     process = cli("word-align", files[0], str(tmp_path / "short.txt"), "--model", tiny_encoder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -97,6 +98,8 @@ def format_links(links: Links) -> str:
 def _are_files(source: str, target: str) -> bool:
     """Whether both are files; an error if only one is."""
     first, second = (_may_be_a_path(text) and Location.parse(text).is_file() for text in (source, target))
+    if not first and not second and _looks_like_a_path(source) and _looks_like_a_path(target):
+        raise DataError(f"neither {source} nor {target} exists", "Give two sentences, or two files that exist.")
     if first == second:
         return first
     for text, other, is_file in ((source, target, first), (target, source, second)):
@@ -107,6 +110,15 @@ def _are_files(source: str, target: str) -> bool:
 
 def _may_be_a_path(text: str) -> bool:
     return bool(text) and "\n" not in text and len(text.encode()) < 1000
+
+
+def _looks_like_a_path(text: str) -> bool:
+    """Whether a text is one word with a path separator, or with an ending such as `.txt` or `.de`.
+
+    >>> [_looks_like_a_path(text) for text in ("a.txt", "data/train", "corpus.de-en.de", "Hund.", "a b.txt", "3.14")]
+    [True, True, True, False, False, False]
+    """
+    return re.fullmatch(r"\S*/\S*|\S*\w\.[A-Za-z][A-Za-z0-9]{0,5}", text) is not None
 
 
 def _read_words(path: str) -> list[list[str]]:
