@@ -46,6 +46,27 @@ def test_words_that_are_not_read_are_said(tiny_encoder: str) -> None:
         br.word_align(tiny_encoder, long, "the cat")
 
 
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"method": "itemax"}, "no method 'itemax'; did you mean 'itermax'"),
+        ({"level": "word"}, "no level 'word'; did you mean 'words'"),
+        ({"level": 3}, "no level 3\n  Known: words, subwords"),
+        ({"languages": "de"}, r"'de' is not two languages\n  Give two languages, such as \('de', 'en'\)"),
+        ({"languages": ("de", "en", "fr")}, "is not two languages"),
+        ({"languages": ("de", None)}, "is not two languages"),
+    ],
+)
+def test_settings_are_checked(tiny_encoder: str, settings, problem: str) -> None:
+    with pytest.raises(BabelrayError, match=problem):
+        br.word_align(tiny_encoder, "the cat", "a dog", **settings)
+    if "method" not in settings:
+        with pytest.raises(BabelrayError, match=problem):
+            br.soft_align(tiny_encoder, "the cat", "a dog", **{"languages": ("en", "en"), **settings})
+    with pytest.raises(BabelrayError, match="no pooling 'first'"):
+        br.soft_align(tiny_encoder, "the cat", "a dog", languages=("en", "en"), pooling="first")
+
+
 def test_sides_must_fit(tiny_encoder: str) -> None:
     for source, target in ((["a"], ["b", "c"]), ("a", ["b"])):
         with pytest.raises(BabelrayError, match="not as many sentences"):

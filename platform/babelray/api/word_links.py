@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 from babelray.api.encoders import LAST, Encoder, as_encoder
 from babelray.api.tables import Tabular
@@ -111,8 +112,12 @@ def word_align(
         >>> [result.to_pharaoh() for result in results], results[1].words
         (['0-0 1-1', '0-0 1-1'], [('Two', 'Two'), ('cats', 'cats')])
     """
-    from babelray.evaluation.word_alignment import align_pairs
+    from babelray.evaluation.word_alignment import Level, Method, align_pairs
 
+    _check_choice("method", method, get_args(Method))
+    _check_choice("level", level, get_args(Level))
+    if languages is not None:
+        _check_languages(languages)
     if isinstance(source, str) and isinstance(target, str):
         return word_align(encoder, [source], [target], method, level=level, languages=languages)[0]
     if isinstance(source, str) or isinstance(target, str) or len(source) != len(target):
@@ -184,9 +189,26 @@ def soft_align(
         ([0, 1, 2, 3], 0.0)
     """
     from babelray.evaluation.soft_alignment import soft_alignment
+    from babelray.evaluation.word_alignment import Level
 
+    _check_choice("level", level, get_args(Level))
+    _check_choice("pooling", pooling, ("last", "mean"))
+    _check_languages(languages)
     path, layer = (encoder.path, encoder.layer) if isinstance(encoder, Encoder) else (encoder, LAST)
     return SoftLinks(*soft_alignment(path, source, target, level, languages, layer, blur, p, pooling))
+
+
+def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    if value not in choices:
+        near = difflib.get_close_matches(str(value), choices, n=1, cutoff=0.5)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise DataError(f"there is no {name} {value!r}{hint}", f"Known: {', '.join(choices)}.")
+
+
+def _check_languages(languages: Any) -> None:
+    pair = isinstance(languages, Sequence) and not isinstance(languages, str) and len(languages) == 2
+    if not pair or not all(isinstance(code, str) for code in languages):
+        raise DataError(f"{languages!r} is not two languages", "Give two languages, such as ('de', 'en').")
 
 
 def _words(sentences: Sequence[Sentence], language: str | None) -> list[list[str]]:
