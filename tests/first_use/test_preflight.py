@@ -109,7 +109,12 @@ def test_dictionaries_that_cannot_be_read(plan: Plan, tmp_path: Path) -> None:
     own = ["languages=[en, de]", f"corpus.dictionary={tmp_path}/{{hub}}-{{lang}}.txt"]
     refused(plan(*own), f"no translations of language 'de' at {tmp_path}/en-de.txt")
     write_dictionary(tmp_path / "en-de.txt", word_pairs("en", "de"), separator=";")
-    refused(plan(*own), "de: no pairs in", "fewer than two columns", "A line holds a word, a tab and its translation")
+    refused(
+        plan(*own),
+        "de: no pairs in",
+        "separated by a comma or semicolon",
+        "A line holds a word, a tab and its translation",
+    )
     write_dictionary(tmp_path / "en-de.txt", word_pairs("en", "de"))
     assert plan(*own).returncode == 0
 

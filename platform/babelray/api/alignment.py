@@ -171,8 +171,8 @@ def align(
     Args:
         source: Word vectors, or anything that `load_vectors` reads.
         target: The same of the other language.
-        dictionary: Translations: a file with two words per line, pairs of words, or `"identical"` for words that are
-            spelt alike. Without it the mapping is unsupervised, if the method can do that.
+        dictionary: Translations: a file with two words per line, pairs of words, a dict, or `"identical"` for words
+            that are spelt alike. Without it the mapping is unsupervised, if the method can do that.
         method: The name of a mapping method (`babelray components` lists them), or its config.
         lowercase: Whether words of the dictionary are lower-cased.
         seed: The same seed gives the same result.
@@ -301,8 +301,8 @@ def bli(
     Args:
         source: Vectors of the words to translate, or anything that `load_vectors` reads.
         target: Vectors of the candidate translations.
-        dictionary: The test dictionary: a file with two words per line, or pairs of words. It should share no word
-            with the one that a mapping was fitted on.
+        dictionary: The test dictionary: a file with two words per line, pairs of words, or a dict. It should share no
+            word with the one that a mapping was fitted on.
         csls: The number of neighbours that CSLS takes the density of.
         inverted_softmax: Score by the inverted softmax with this inverse temperature, too; 0 for not.
         lowercase: Whether words of the dictionary are lower-cased.

@@ -238,12 +238,25 @@ def read_columns(path: AnyPath, problems: Problems) -> Iterator[tuple[int, str, 
         if not line:
             continue
         cells = [cell.strip() for cell in line.split("\t")] if "\t" in line else line.split()
-        if len(cells) < 2 or not cells[0] or not cells[1]:
+        if "\t" not in line and _has_other_separator(cells):
+            problems.add(file, number, "separated by a comma or semicolon instead of a tab")
+        elif len(cells) < 2 or not cells[0] or not cells[1]:
             problems.add(file, number, "fewer than two columns")
         elif "\t" not in line and len(cells) > 2:
             problems.add(file, number, "more than two words and no tab: the beginning of the translation is unclear")
         else:
             yield number, cells[0], cells[1]
+
+
+def _has_other_separator(cells: list[str]) -> bool:
+    """Whether a line, of which these are the parts between spaces, has a comma or semicolon instead of a tab.
+
+    >>> [_has_other_separator(line.split()) for line in ("Hund,dog", "Hund; dog", "ein Tag,a day", "1,5 1.5", ", ,")]
+    [True, True, True, False, False]
+    """
+    if len(cells) == 2:  # a word may contain a comma
+        return len(cells[0]) > 1 and cells[0][-1] in ",;"
+    return any(mark in " ".join(cells)[1:-1] for mark in ",;")
 
 
 _LAYOUTS = {"aligned": _aligned, "moses": _moses, "keyed": _keyed, "table": _table, "pairs": _pairs}

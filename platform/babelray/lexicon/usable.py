@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +14,8 @@ from babelray.lexicon.shift import find_shift
 from babelray.storage import AnyPath, Location
 
 if TYPE_CHECKING:
-    Dictionary = AnyPath | Sequence[tuple[str, str]]
-    """A file with two words per line, or pairs of words."""
+    Dictionary = AnyPath | Sequence[tuple[str, str]] | Mapping[str, str]
+    """A file with two words per line, pairs of words, or a mapping of words to their translations."""
 
 IDENTICAL = "identical"
 """The name of the dictionary of the words that are spelt alike."""
@@ -38,7 +38,8 @@ def read_usable(
     if isinstance(dictionary, str | Path | Location):
         name, (written, skipped) = str(dictionary), read_word_pairs(dictionary)
     else:
-        name, written, skipped = "the dictionary", _check_pairs(dictionary), Problems()
+        entries = list(dictionary.items()) if isinstance(dictionary, Mapping) else dictionary
+        name, written, skipped = "the dictionary", _check_pairs(entries), Problems()
     coverage = measure_coverage(written, source, target, lowercase)
     coverage.check(name)
     if shift := find_shift(written):
@@ -57,8 +58,11 @@ def identical_words(source: Collection[str], target: Collection[str]) -> list[tu
 def read_word_pairs(path: AnyPath) -> tuple[list[tuple[str, str]], Problems]:
     """The pairs of a file, `word<TAB>translation` or with a space between, as written; and its unusable lines."""
     location, problems = Location.parse(path), Problems()
-    if not location.is_file():
-        raise DataError(f"there is no dictionary at {path}", "Name a text file with two words per line.")
+    if not location.is_file() and not _is_pipe(location):
+        remedy = "Name a text file with two words per line."
+        if str(path).lower() == "none":
+            remedy = "Leave out --dictionary (in Python: dictionary=None) to map without one."
+        raise DataError(f"there is no dictionary at {path}", remedy)
     pairs = [(first, second) for _, first, second in read_columns(location, problems)]
     problems.check_encoding()
     if not pairs:
@@ -67,6 +71,11 @@ def read_word_pairs(path: AnyPath) -> tuple[list[tuple[str, str]], Problems]:
             f"{path} holds no pairs of words{why}", "A line holds a word, a tab or space, and its translation."
         )
     return pairs, problems
+
+
+def _is_pipe(location: Location) -> bool:
+    """Whether this is what a shell puts for `<(command)`."""
+    return not location.is_s3 and not location.is_hub and location.path.is_fifo()
 
 
 def _check_pairs(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
