@@ -5,6 +5,7 @@ import pytest
 import torch
 from rich.console import Console
 
+import babelray as br
 from babelray.commands.vectors import export, show_neighbours
 from babelray.errors import ArtifactError, DataError
 from babelray.storage import Location
@@ -124,6 +125,22 @@ def test_export_of_some_languages(artifact: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no vectors of language 'fr'") as caught:
         export(artifact, str(tmp_path / "more"), ["de", "fr"], "vec", Console(quiet=True))
     assert caught.value.remedy == "It has: de, en." and not (tmp_path / "more").exists()
+
+
+@pytest.mark.parametrize("ending", [".vec", ".bin.gz", ""])
+@pytest.mark.filterwarnings("ignore:the mapping has collapsed")
+def test_export_of_two_files_in_one_space(tmp_path: Path, ending: str) -> None:
+    br.align(GERMAN, ENGLISH, method="normalisation", progress=False).save(tmp_path / "mapped", ending)
+    expected = br.load_vectors(tmp_path / f"mapped/source{ending}")
+    export(str(tmp_path / "mapped"), str(tmp_path / "out"), [], "vec", Console(quiet=True))
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["source.vec", "target.vec"]
+    exported = read_vectors(Location.parse(tmp_path / "out/source.vec"))
+    assert exported.words == GERMAN.words and torch.equal(exported.matrix, expected.matrix)
+    export(str(tmp_path / "mapped"), str(tmp_path / "one"), ["target"], "bin", Console(quiet=True))
+    assert [path.name for path in (tmp_path / "one").iterdir()] == ["target.bin"]
+    with pytest.raises(DataError, match="no vectors of language 'de'") as caught:
+        export(str(tmp_path / "mapped"), str(tmp_path / "none"), ["de"], "vec", Console(quiet=True))
+    assert caught.value.remedy == "It has: source, target."
 
 
 def test_what_holds_no_vectors(tmp_path: Path) -> None:

@@ -13,7 +13,11 @@ vectors = typer.Typer(help="Inspect static vectors, and export them for other pr
 transport = typer.Typer(help="Inspect the transport from a sentence to its translation.", no_args_is_help=True)
 
 ArtifactPath = Annotated[
-    str, typer.Argument(metavar="ARTIFACT", help="An artifact of extract or align: runs/align/FINGERPRINT.")
+    str,
+    typer.Argument(
+        metavar="ARTIFACT",
+        help="An artifact of extract or align (runs/align/FINGERPRINT), or the folder of `align --source`.",
+    ),
 ]
 
 
@@ -55,7 +59,9 @@ def neighbours(
 def export(
     artifact: ArtifactPath,
     out: Annotated[str, typer.Argument(metavar="OUT", help="The folder to write to; a local path or an s3:// URI.")],
-    languages: Annotated[str, typer.Option(metavar="CODES", help="Only these, such as en,de.")] = "",
+    languages: Annotated[
+        str, typer.Option(metavar="CODES", help="Only these, such as en,de; of two files source or target.")
+    ] = "",
     ending: Annotated[Literal["vec", "vec.gz", "bin"], typer.Option("--format", help="The word2vec format.")] = "vec",
 ) -> None:
     """Write one file of vectors per language, as fastText, gensim and others read them."""

@@ -57,8 +57,7 @@ def find_vectors(location: AnyPath) -> dict[str, Location]:
     if place.is_file() or WordVectors.is_complete(place):
         return {"": place}
     if (place / MANIFEST).exists():
-        artifact = _artifact(place)
-        return {code: place / FOLDER / code for code in languages(artifact)}
+        return artifact_vectors(_artifact(place))
     if not place.exists():
         raise DataError(f"there is nothing at {location}", "Name a file or folder of vectors, or an artifact.")
     names = [name for name in place.files() if name.count("/") < 2]
@@ -88,25 +87,33 @@ def _load(location: AnyPath, sets: Mapping[str, Location], name: str, console: C
 
 
 def export(location: AnyPath, out: AnyPath, codes: Sequence[str], ending: str, console: Console) -> None:
-    """Write `<language>.<ending>` for these languages, or for all if none are named."""
+    """Write `<language>.<ending>` for these languages, or for all if none are named.
+
+    The result of `babelray align` of two files has the languages `source` and `target`.
+    """
     from babelray.cluster.progress import Progress
     from babelray.vectors.formats import write_vectors
-    from babelray.vectors.word_vectors import WordVectors
 
-    artifact = _artifact(location)
-    _check_languages(codes, artifact)
-    codes = codes or languages(artifact)
+    place = find_artifact(location)
+    sets = find_vectors(place) if _is_result_of_two_files(place) else artifact_vectors(_artifact(location))
+    _check_languages(codes, sets, place)
+    codes = codes or sorted(sets)
     for code in codes:
         check_new_file(Location.parse(out) / f"{code}.{ending}")
     with Progress(console, "export") as progress:
         for done, code in enumerate(codes):
             progress.update(done, len(codes), "languages", code)
-            vectors = WordVectors.load(artifact.location / FOLDER / code)
+            vectors = _load(location, sets, code, console)
             file = Location.parse(out) / f"{code}.{ending}"
             write_vectors(vectors, file)
             size = f"{len(vectors):,} words, {vectors.dimension} dimensions"
             console.print(f"{code}: {size} → {file}", highlight=False, markup=False, soft_wrap=True)
         progress.update(len(codes), len(codes), "languages")
+
+
+def artifact_vectors(artifact: Artifact) -> dict[str, Location]:
+    """The folders of an artifact's vectors by language."""
+    return {code: artifact.location / FOLDER / code for code in languages(artifact)}
 
 
 def languages(artifact: Artifact) -> list[str]:
@@ -122,17 +129,19 @@ def _artifact(location: AnyPath) -> Artifact:
         problem = (
             f"{location} is no artifact: it has no {MANIFEST}" if place.exists() else f"there is nothing at {location}"
         )
-        raise ArtifactError(problem, "Name a folder under runs/extract or runs/align.")
+        raise ArtifactError(problem, "Name a folder under runs/extract or runs/align, or one of `align --source`.")
     if not languages(artifact):
         problem = f"{location} has no vectors: it belongs to the stage {artifact.manifest['stage']}"
         raise ArtifactError(problem, "Name a folder under runs/extract or runs/align.")
     return artifact
 
 
-def _check_languages(codes: Sequence[str], artifact: Artifact) -> None:
-    available = languages(artifact)
+def _check_languages(codes: Sequence[str], sets: Mapping[str, Location], place: Location) -> None:
     for code in codes:
-        if code not in available:
-            raise DataError(
-                f"{artifact.location} has no vectors of language {code!r}", f"It has: {', '.join(available)}."
-            )
+        if code not in sets:
+            raise DataError(f"{place} has no vectors of language {code!r}", f"It has: {', '.join(sorted(sets))}.")
+
+
+def _is_result_of_two_files(place: Location) -> bool:
+    """Whether `babelray align --source … --target …` or `Alignment.save` wrote this folder."""
+    return all((place / name).exists() for name in ("scores.json", "mapping/source", "mapping/target"))
