@@ -7,8 +7,10 @@ import pytest
 
 from babelray.encoder.text_encoder import TextEncoder
 from babelray.errors import DataError
+from babelray.evaluation.benchmark import System
 from babelray.evaluation.parallel import read_parallel
-from babelray.evaluation.tatoeba import sentence_retrieval
+from babelray.evaluation.tatoeba import Tatoeba, sentence_retrieval
+from babelray.metrics.example_scores import example_scores_of, p_value
 from babelray.metrics.retrieval import retrieve
 from babelray.storage import Location
 from conftest import SENTENCES
@@ -131,3 +133,26 @@ def test_from_files_to_scores(tmp_path: Path, tiny_encoder: str) -> None:
         "et": (0.5, 0.5),
     }
     assert found["et"].answers.to_hub.positions_N.tolist() == [0, 1, 3, 2]
+
+
+def test_repeated_pairs_are_not_independent(tmp_path: Path, tiny_encoder: str) -> None:
+    """Intervals and p-values of pairs that are given four times are those of the pairs given once."""
+    results = {}
+    for copies in (1, 4):
+        sides = {
+            "de-en.de": [*ENGLISH[3:], *SENTENCES[2:5]] * copies,
+            "de-en.en": [*ENGLISH[3:], *ENGLISH[:3]] * copies,
+        }
+        (tmp_path / str(copies)).mkdir()
+        config = Tatoeba(data=str(write(tmp_path / str(copies), sides)))
+        encoders = [TextEncoder.from_pretrained(tiny_encoder, layer) for layer in (0, -1)]
+        results[copies] = [config.run(encoder, System("")) for encoder in encoders]
+        remarks = (
+            [] if copies == 1 else ["de: 28 pairs, 7 distinct 'en' sentences; intervals and p-values count distinct"]
+        )
+        assert [remark.removesuffix(" ones") for remark in config.remarks(results[copies][0])] == remarks
+    for once, often in zip(results[1], results[4], strict=True):
+        assert once.mean("mean") == pytest.approx(often.mean("mean")) and once.chance == pytest.approx(often.chance)
+        assert often.confidence("mean")["de"] == pytest.approx(once.confidence("mean")["de"])
+    ps = [p_value(*(example_scores_of(own.predictions, ["de"]) for own in results[copies]), "de") for copies in (1, 4)]
+    assert ps[0] == pytest.approx(ps[1])

@@ -30,3 +30,13 @@ def test_what_cannot_be_paired() -> None:
 def test_languages_with_other_numbers_of_examples_are_flipped_on_their_own() -> None:
     first, second = {"de": [0.0] * 8, "fr": [0.0] * 5}, {"de": [1.0] * 8, "fr": [1.0] * 5}
     assert p_value(first, second) == pytest.approx(2 / 2**13)
+
+
+@pytest.mark.parametrize("linearised", [False, True])
+def test_repeated_examples_count_once(linearised: bool) -> None:
+    scores = [1, 0, 0, 1, 1]
+    repeated = {"de": {"example_scores": scores * 4, "clusters": [*range(5)] * 4}}
+    assert example_scores_of(repeated, ["de"], linearised)["de"] == pytest.approx(scores)
+    uneven = {"de": {"example_scores": [1, 1, 1, 0, 0.5], "clusters": [0, 0, 0, 3, 4]}}
+    found = example_scores_of(uneven, ["de"], linearised)["de"]
+    assert len(found) == 3 and sum(found) / 3 == pytest.approx(0.7), "the mean is over all examples"

@@ -15,7 +15,7 @@ from babelray.api.encoders import Encoder
 from babelray.api.progress import report_progress
 from babelray.api.tables import ENDINGS, Tabular
 from babelray.errors import BabelrayError, DataError
-from babelray.evaluation.benchmark import BENCHMARKS, System
+from babelray.evaluation.benchmark import BENCHMARKS, Result, System
 from babelray.evaluation.stored_result import (
     PREDICTIONS,
     RESULT,
@@ -79,6 +79,12 @@ class Evaluation(Mapping[str, Mapping[str, float]], Tabular):
 
     def __len__(self) -> int:
         return len(self.content["scores"])
+
+    def remarks(self, benchmark: Benchmark) -> list[str]:
+        """What the benchmark remarks on these scores."""
+        content = self.content
+        scores = Result(content["scores"], self.predictions, {}, content["chance"], content["intervals"])
+        return benchmark.remarks(scores)
 
     def stored(self, name: str) -> StoredResult:
         """The result as comparisons take it, with the name that their tables show."""
@@ -162,7 +168,8 @@ def evaluate(
         Scores by language and metric, with confidence intervals and the level of chance, and every answer.
 
     Warns:
-        UserWarning: The data have languages that the benchmark does not read.
+        UserWarning: The data have languages that the benchmark does not read, or the benchmark remarks on the scores
+            or the data, such as sentences that repeat.
 
     Examples:
         Sentence retrieval on a few parallel sentences:
@@ -186,8 +193,8 @@ def evaluate(
     about = describe(path, config)
     with report_progress(f"{config.benchmark}: {path}", progress):
         evaluation = score(path, config, about)
-    for omission in config.omissions():
-        warnings.warn(omission, stacklevel=2)
+    for remark in [*config.omissions(), *evaluation.remarks(config)]:
+        warnings.warn(remark, stacklevel=2)
     return evaluation
 
 

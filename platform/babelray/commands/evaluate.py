@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 
-from babelray.api.evaluation import check_comparable, describe, score
+from babelray.api.evaluation import Evaluation, check_comparable, describe, score
 from babelray.errors import DataError
 from babelray.evaluation.benchmark import Result
 from babelray.evaluation.stored_result import RESULT, StoredResult, differences, load_results
@@ -51,22 +51,22 @@ def evaluate_model(
         _check_same(stored, key, about)
         print_result(_result_of(stored.content), benchmark, title, console)
         note = f"kept: the same encoder, data and settings were measured on {stored.content['created'][:10]}"
-        _print_omissions(benchmark, console)
+        _print_remarks(Evaluation.load(location), benchmark, console)
         console.print(f"Result: {location} ({note})", soft_wrap=True, highlight=False)
         return location
     check_writable(location, "Name another folder with --out.")
     with console.status(title):
         evaluation = score(model, benchmark, about)
     print_result(_result_of(evaluation.content), benchmark, title, console)
-    _print_omissions(benchmark, console)
+    _print_remarks(evaluation, benchmark, console)
     evaluation.write(location)
     console.print(f"Result: {location}", soft_wrap=True, highlight=False)
     return location
 
 
-def _print_omissions(benchmark: Benchmark, console: Console) -> None:
-    for omission in benchmark.omissions():
-        console.print(omission, highlight=False, markup=False, soft_wrap=True)
+def _print_remarks(evaluation: Evaluation, benchmark: Benchmark, console: Console) -> None:
+    for remark in [*benchmark.omissions(), *evaluation.remarks(benchmark)]:
+        console.print(remark, highlight=False, markup=False, soft_wrap=True)
 
 
 def _result_of(content: Mapping[str, Any]) -> Result:

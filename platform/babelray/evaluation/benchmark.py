@@ -70,7 +70,8 @@ class Result:
 
     scores: Mapping[str, Mapping[str, float]]
     predictions: Mapping[str, Any] = field(default_factory=dict)
-    """By language; with `example_scores`, the score of each example, differences can be tested for significance."""
+    """By language; with `example_scores`, the score of each example, differences can be tested for significance.
+    `clusters` number the examples that are not independent."""
     figures: Mapping[str, Any] = field(default_factory=dict)
     """What a page draws besides, as JSON: `matrix` {source: {target: value}}, `layers` {language: {layer: value}},
     `points` [{language, concept, word, x, y}]."""
@@ -90,7 +91,7 @@ class Result:
         They follow from the scores of the examples, where their mean is the metric, or are the benchmark's own. That of
         the mean then takes languages to have examples of their own, unless the benchmark gives it too.
         """
-        examples = example_scores_of(self.predictions, list(self.scores))
+        examples = example_scores_of(self.predictions, list(self.scores), linearised=True)
         is_mean = all(abs(fmean(own) - self.scores[code][metric]) < ROUNDING for code, own in examples.items())
         intervals = (intervals_of(examples) if is_mean else {}) | dict(self.intervals)
         if self.scores and "" not in intervals and all(code in intervals for code in self.scores):
@@ -168,6 +169,10 @@ class Benchmark(Config):
 
     def omissions(self) -> list[str]:
         """Sentences about what the data have besides, and the benchmark does not read."""
+        return []
+
+    def remarks(self, result: Result) -> list[str]:
+        """Sentences that a reader of the scores should know, such as doubts about the data."""
         return []
 
     def completed(self, **defaults: Any) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from babelray.errors import DataError
 from babelray.evaluation.benchmark import BENCHMARKS, Result, System
@@ -42,9 +42,22 @@ class Tatoeba(ParallelBenchmark):
         results = sentence_retrieval(encoder, self.read(), self.scoring, self.pooling, hub=self.hub)
         return Result(
             {code: result.scores for code, result in results.items()},
-            {code: result.answers.predictions() for code, result in results.items()},
+            {code: result.predictions() for code, result in results.items()},
             chance={code: result.chance for code, result in results.items()},
         )
+
+    def remarks(self, result: Result) -> list[str]:
+        return describe_repetitions(result.predictions, self.hub)
+
+
+def describe_repetitions(predictions: Mapping[str, Any], hub: str) -> list[str]:
+    """A sentence about each language whose test sentences repeat."""
+    return [
+        f"{code}: {len(clusters)} pairs, {len(set(clusters))} distinct {hub!r} sentences; intervals and p-values count "
+        "distinct ones"
+        for code, answers in predictions.items()
+        if (clusters := answers.get("clusters"))
+    ]
 
 
 class LanguageRetrieval(NamedTuple):
@@ -54,6 +67,13 @@ class LanguageRetrieval(NamedTuple):
     answers: Retrieval
     chance: float
     """The accuracy of guessing."""
+    clusters: list[int]
+    """For each pair the place where its sentence of the hub occurs first: pairs that share one are not independent."""
+
+    def predictions(self) -> dict[str, Any]:
+        """Every answer, as JSON can hold it; with `clusters` if sentences of the hub repeat."""
+        repeated = len(set(self.clusters)) < len(self.clusters)
+        return {**self.answers.predictions(), **({"clusters": self.clusters} if repeated else {})}
 
 
 def sentence_retrieval(
@@ -99,5 +119,5 @@ def sentence_retrieval(
         answers = retrieve(source_ND, target_ND, scoring, groups)
         guesses = [chance_of_groups(side) for side in groups or [range(len(sentences))] * 2]
         scores = answers.metrics() | {"sentences": len(sentences)}
-        results[code] = LanguageRetrieval(scores, answers, sum(guesses) / 2)
+        results[code] = LanguageRetrieval(scores, answers, sum(guesses) / 2, groups_of(translations))
     return results
