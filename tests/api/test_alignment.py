@@ -174,6 +174,8 @@ def test_scores_are_a_dict_and_a_table(sides, tmp_path: Path) -> None:
     assert frame.loc["CSLS", "P@1"] == scores["p1"] and frame.loc["nearest neighbour", "MRR"] == scores["nn"]["mrr"]
     assert list(frame.index) == ["nearest neighbour", "inverted softmax", "CSLS"]
     assert "<table>" in scores._repr_html_() and f"<td>{100 * scores['p1']:.1f}</td>" in scores._repr_html_()
+    assert "guessing:" in str(scores) and "better than guessing" not in str(scores)
+    assert "P@1 is not better than guessing" in str(br.bli(*sides, PAIRS[60:])), "they are not in one space"
     scores.save(tmp_path / "scores.csv")
     assert "CSLS" in (tmp_path / "scores.csv").read_text()
 

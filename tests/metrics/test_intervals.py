@@ -9,6 +9,7 @@ from babelray.metrics.intervals import (
     interval_of_mean,
     intervals_of,
     mean_interval,
+    probability_of_guessing,
     share_interval,
 )
 
@@ -20,6 +21,13 @@ def test_a_share_has_the_interval_of_wilson(hits: tuple[int, int]) -> None:
     assert share_interval(right / count, count) == pytest.approx((expected.low, expected.high), abs=1e-9)
     scores = [1.0] * right + [0.0] * (count - right)
     assert mean_interval(scores) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+@given(st.integers(1, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.floats(0.001, 0.9))
+def test_the_probability_of_guessing_is_binomial(hits: tuple[int, int], chance: float) -> None:
+    right, count = hits
+    expected = binomtest(right, count, chance, alternative="greater").pvalue
+    assert probability_of_guessing(right / count, count, chance) == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_correlation_has_the_interval_of_fisher() -> None:

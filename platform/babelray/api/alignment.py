@@ -273,7 +273,7 @@ class BliScores(dict[str, Any], Tabular):
     def table(self) -> Table:
         from babelray.metrics.bli import RANKS
         from babelray.metrics.format import format_chance
-        from babelray.metrics.intervals import format_interval, share_interval
+        from babelray.metrics.intervals import LEVEL, format_interval, probability_of_guessing, share_interval
 
         names = {**{f"p{rank}": f"P@{rank}" for rank in RANKS}, "mrr": "MRR"}
         methods = {"nearest neighbour": self["nn"], "inverted softmax": self.get("isf"), "CSLS": self}
@@ -284,7 +284,10 @@ class BliScores(dict[str, Any], Tabular):
         ]
         title = f"{self['words']:,} words tested, {self['coverage']:.1%} of the test dictionary"
         columns = [Column("retrieval"), *(Column(name, "%") for name in names.values()), Column(INTERVAL)]
-        return Table(title, columns, rows, notes=[f"P@1 of guessing: {format_chance(self['chance'], '%')} %"])
+        notes = [f"P@1 of guessing: {format_chance(self['chance'], '%')} %"]
+        if self["words"] and probability_of_guessing(self["p1"], self["words"], self["chance"]) > (1 - LEVEL) / 2:
+            notes.append("P@1 is not better than guessing: are both vocabularies in one space?")
+        return Table(title, columns, rows, notes=notes)
 
 
 def bli(

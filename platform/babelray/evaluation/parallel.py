@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from pydantic import Field
 
 from babelray.errors import DataError
-from babelray.evaluation.benchmark import EncoderBenchmark
+from babelray.evaluation.benchmark import EncoderBenchmark, Result
 from babelray.evaluation.data_languages import codes_of, describe_unread, further_languages
 from babelray.evaluation.tables import checked_number
 from babelray.languages import LANGUAGES, Language, resolve
@@ -35,6 +35,8 @@ LAYOUTS = (
 )
 SORTED_LINES = 12
 """With at least this many different lines, alphabetical order is no coincidence (one in half a billion)."""
+IDENTICAL = 0.2
+"""If a larger share of the pairs is the same text twice, they may not be translations."""
 MAX_COLUMNS = 8
 """Columns that an error names."""
 WHERE = "`where` asks for numbers in this column."
@@ -86,6 +88,25 @@ class ParallelBenchmark(EncoderBenchmark):
             return []
         languages = LANGUAGES | {language.code: language for language in self.extra_languages}
         return unread_parallel(self.sources(), self.hub, languages)
+
+    def remarks(self, result: Result) -> list[str]:
+        return describe_identical(self.read())
+
+
+def describe_identical(pairs: Iterable[ParallelSentences]) -> list[str]:
+    """A sentence about each language many of whose pairs are the same text on both sides.
+
+    >>> describe_identical([ParallelSentences("de", ["Taxi", "Nein"], ["Taxi", "No"])])
+    ['de: 1 of 2 pairs are identical on both sides']
+    """
+    counts = (
+        (one.language, sum(map(str.__eq__, one.sentences, one.translations)), len(one.sentences)) for one in pairs
+    )
+    return [
+        f"{code}: {same:,} of {count:,} pairs are identical on both sides"
+        for code, same, count in counts
+        if same > IDENTICAL * count
+    ]
 
 
 def read_parallel(

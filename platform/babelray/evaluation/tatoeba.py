@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from babelray.errors import DataError
 from babelray.evaluation.benchmark import BENCHMARKS, Result, System
 from babelray.evaluation.parallel import ParallelBenchmark
+from babelray.metrics.intervals import LEVEL, probability_of_guessing
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from babelray.encoder.text_encoder import Pooling, TextEncoder
     from babelray.metrics.retrieval import Retrieval, Scoring
+
+NO_COINCIDENCE = 1e-5
+"""A shift is reported if guesses would show it with a smaller probability."""
 
 
 @BENCHMARKS.register
@@ -47,7 +52,44 @@ class Tatoeba(ParallelBenchmark):
         )
 
     def remarks(self, result: Result) -> list[str]:
-        return describe_repetitions(result.predictions, self.hub)
+        shifted = {code: lines for code in result.predictions if (lines := find_line_shift(result, code))}
+        guessed = [code for code in result.predictions if code not in shifted and is_guessing(result, code)]
+        remarks = [
+            f"{code}: the sentences seem shifted by one line: far more of them find the translation of the "
+            f"{'next' if lines > 0 else 'previous'} line than their own"
+            for code, lines in shifted.items()
+        ]
+        if guessed:
+            remarks.append(f"not better than guessing: {', '.join(guessed)}: are both languages in one space?")
+        return [*super().remarks(result), *describe_repetitions(result.predictions, self.hub), *remarks]
+
+
+def is_guessing(result: Result, code: str) -> bool:
+    """Whether guesses would often be as accurate as a language."""
+    accuracy, chance = result.scores[code]["mean"], result.chance[code]
+    return chance < 1 and probability_of_guessing(accuracy, _distinct(result, code), chance) > (1 - LEVEL) / 2
+
+
+def find_line_shift(result: Result, code: str) -> int:
+    """1 or -1 if answers that seem guessed are the translations of the next or previous lines; otherwise 0."""
+    if not is_guessing(result, code):
+        return 0
+    answers, chance = result.predictions[code], result.chance[code]
+    for lines in (1, -1):
+        hits = [
+            position == place + step
+            for side, step in (("to_hub", lines), ("from_hub", -lines))
+            for place, position in enumerate(answers[side]["positions"])
+        ]
+        if probability_of_guessing(fmean(hits), _distinct(result, code), chance) < NO_COINCIDENCE:
+            return lines
+    return 0
+
+
+def _distinct(result: Result, code: str) -> int:
+    """The number of sentences that are independent."""
+    answers = result.predictions[code]
+    return len(set(answers.get("clusters", range(len(answers["to_hub"]["positions"])))))
 
 
 def describe_repetitions(predictions: Mapping[str, Any], hub: str) -> list[str]:

@@ -49,6 +49,18 @@ def share_interval(share: float, count: float) -> Interval:
     return max(0.0, (centre - half) / scale), min(1.0, (centre + half) / scale)
 
 
+def probability_of_guessing(share: float, count: int, chance: float) -> float:
+    """The probability that guesses, each right with probability `chance`, have at least this share of `count` right.
+
+    >>> round(probability_of_guessing(0.75, 4, 0.5), 4)
+    0.3125
+    """
+    from scipy.special import bdtrc
+
+    hits = math.ceil(share * count - 1e-6)
+    return float(bdtrc(hits - 1, count, chance)) if hits > 0 else 1.0
+
+
 def correlation_interval(correlation: float, count: int) -> Interval:
     """Fisher's interval of Pearson's correlation of `count` pairs; approximately also that of rank correlations."""
     if count <= 3 or math.isnan(correlation):
