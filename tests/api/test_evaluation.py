@@ -78,6 +78,17 @@ def test_two_results(results, tmp_path: Path) -> None:
     assert comparison.names[0] == "first" and "first" in comparison._repr_html_()
 
 
+def test_a_small_p_is_not_shown_as_0(tmp_path: Path) -> None:
+    for name, hit in (("worse", 0), ("better", 1)):
+        scores = {"de": {"mean": hit}}
+        content = {"benchmark": "tatoeba", "scores": scores, "mean": scores["de"], "sources": {"x": "1"}}
+        br.Evaluation(content, {"de": {"example_scores": [hit] * 40}}).save(tmp_path / name)
+    comparison = br.compare(tmp_path / "worse", tmp_path / "better")
+    assert 0 < comparison.differences["de"].p < 0.001
+    assert "< 0.001" in str(comparison) and "0.000" not in str(comparison)
+    assert "&lt; 0.001" in comparison._repr_html_() and "0.000" not in comparison._repr_html_()
+
+
 def test_more_results_are_ranked(results) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

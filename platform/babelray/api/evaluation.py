@@ -26,6 +26,7 @@ from babelray.evaluation.stored_result import (
     shared_languages,
     shortest_names,
 )
+from babelray.metrics.format import P_VALUE
 from babelray.metrics.intervals import format_interval
 from babelray.pipeline.summary import Cell, Column, Table
 from babelray.storage import AnyPath, Location
@@ -325,7 +326,7 @@ class Comparison(Tabular):
         form = self.results[0].kind.columns[self.metric]
         title = f"{self.results[0].benchmark}: {self.metric}"
         if len(self.results) == 2:
-            columns = [*(Column(name, form) for name in self.names), Column("difference", form), Column("p", ".3f")]
+            columns = [*(Column(name, form) for name in self.names), Column("difference", form), Column("p", P_VALUE)]
             rows: list[list[Cell]] = [
                 [code or "mean", row.first, row.second, row.difference, row.p] for code, row in self.differences.items()
             ]

@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
+from babelray.metrics.format import format_score
 from babelray.training.model_card import encoder_usage
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def format_cell(cell: Cell, column: Column) -> Text:
         return Text(MISSING)
     if isinstance(cell, tuple):
         return _format_change(*cell, column)
-    return Text(cell if isinstance(cell, str) else _format_number(cell, column.format))
+    return Text(cell if isinstance(cell, str) else format_score(cell, column.format))
 
 
 def _format_change(before: float | None, after: float | None, column: Column) -> Text:
@@ -103,9 +104,5 @@ def _format_change(before: float | None, after: float | None, column: Column) ->
     better = after < before if column.lower_is_better else after > before
     colour = "default" if after == before else "green" if better else "red"
     return Text.assemble(
-        f"{_format_number(before, column.format):>4} → ", (f"{_format_number(after, column.format):>4}", colour)
+        f"{format_score(before, column.format):>4} → ", (f"{format_score(after, column.format):>4}", colour)
     )
-
-
-def _format_number(value: float, pattern: str) -> str:
-    return f"{100 * value:.1f}" if pattern == "%" else format(value, pattern)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+P_VALUE = "p"
+"""The format of a p-value, which is never shown as 0."""
+
 
 def format_score(value: float, format_spec: str) -> str:
-    """A score: with `%` a share in per cent, else by a format specification.
+    """A score: with `%` a share in per cent, with `p` a p-value, else by a format specification.
 
-    >>> format_score(0.5, "%"), format_score(1234, ",.0f")
-    ('50.0', '1,234')
+    >>> format_score(0.5, "%"), format_score(1234, ",.0f"), format_score(0.0001, "p")
+    ('50.0', '1,234', '< 0.001')
     """
+    if format_spec == P_VALUE:
+        return format_p(value)
     return f"{100 * value:.1f}" if format_spec == "%" else format(value, format_spec)
 
 

@@ -11,7 +11,10 @@ Cell = str | float | tuple[float | None, float | None] | None
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. `format` is `%` for fractions, `,.0f` and the like for other numbers; empty for text."""
+    """A column of a table.
+
+    `format` is `%` for fractions, `p` for p-values, `,.0f` and the like for other numbers; empty for text.
+    """
 
     title: str
     format: str = ""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from babelray.cluster.tasks import Task, run_tasks
 from babelray.encoder.load import encoder_files, locate_encoder
 from babelray.errors import BabelrayError, DataError, RecipeError
+from babelray.metrics.format import P_VALUE
 from babelray.pipeline.stage import STAGES, Job, LanguageSettings, Stage
 from babelray.pipeline.summary import Column, Summary, Table
 from babelray.recipe.stitch import StitchConfig
@@ -122,13 +123,13 @@ def _leaderboard_table(scores: StitchingScores) -> Table:
         [f"{rank.system} ●" if rank.tied else rank.system, means[rank.system], rank.correct, rank.p]
         for rank in scores.leaderboard
     ]
-    columns = [Column("system"), Column("macro F1 %", "%"), Column("correct %", "%"), Column("p", ".3f")]
+    columns = [Column("system"), Column("macro F1 %", "%"), Column("correct %", "%"), Column("p", P_VALUE)]
     note = "● not significantly worse than the best (paired permutation test over examples, Holm's correction)"
     return Table("Best systems", columns, rows, notes=[note])
 
 
 def _difference_table(scores: StitchingScores) -> Table:
-    columns = [Column("system"), Column("macro F1 %", "%"), Column("correct %", "%"), Column("p", ".3f")]
+    columns = [Column("system"), Column("macro F1 %", "%"), Column("correct %", "%"), Column("p", P_VALUE)]
     return Table(f"Difference to {scores.baseline}", columns, [list(row) for row in scores.differences])
 
 
