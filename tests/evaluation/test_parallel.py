@@ -254,4 +254,17 @@ def test_only_files_that_are_read_count_as_data(tmp_path: Path) -> None:
         (tmp_path / name).write_text("x\n")
     assert [location.name for location in Tatoeba(data=str(tmp_path)).sources()] == ["de-en.de", "de-en.en"]
     with pytest.raises(DataError, match="there is nothing at"):
-        Tatoeba(data=str(tmp_path / "out")).sources()
+        Tatoeba(data=str(tmp_path / "nowhere")).sources()
+
+
+def test_a_folder_without_parallel_sentences_is_described(tmp_path: Path) -> None:
+    write(tmp_path, {"german.txt": GERMAN, "english.txt": ENGLISH, "deep/er/de-en.de": GERMAN})
+    with pytest.raises(DataError, match=r"tatoeba: no file in .*; it has deep/, english\.txt, german\.txt\n") as caught:
+        Tatoeba(data=str(tmp_path)).sources()
+    assert "`name.de-en.de`" in caught.value.remedy and "`.tsv` tables" in caught.value.remedy
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="it is empty"):
+        Tatoeba(data=str(tmp_path / "empty")).sources()
+    write(tmp_path / "many", {f"{letter}.txt": ["x"] for letter in "abcdefghijk"})
+    with pytest.raises(DataError, match=r"it has a\.txt, .*, h\.txt and 3 more"):
+        Tatoeba(data=str(tmp_path / "many")).sources()

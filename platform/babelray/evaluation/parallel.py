@@ -38,7 +38,7 @@ SORTED_LINES = 12
 IDENTICAL = 0.2
 """If a larger share of the pairs is the same text twice, they may not be translations."""
 MAX_COLUMNS = 8
-"""Columns that an error names."""
+"""Columns or files that an error names."""
 WHERE = "`where` asks for numbers in this column."
 
 _CODE = r"[a-z]{2,3}(?:_[A-Za-z]+)?"
@@ -70,6 +70,8 @@ class ParallelBenchmark(EncoderBenchmark):
         location = Location.parse(self.data)
         if location.exists() and not location.is_file():
             files = [location / name for name in _readable(location)]
+            if not files:
+                raise DataError(f"{self.label}: {_describe_unreadable(location)}", LAYOUTS)
         else:
             files = location.glob()
         if not files:
@@ -146,6 +148,14 @@ def _readable(location: Location) -> list[str]:
     return [
         name for name in near if _PAIR.fullmatch(name.rpartition("/")[2]) or (name.endswith(".tsv") and "/" not in name)
     ]
+
+
+def _describe_unreadable(location: Location) -> str:
+    """What a folder without parallel sentences has instead."""
+    names = sorted({name.partition("/")[0] + "/" * ("/" in name) for name in location.files()})
+    more = f" and {len(names) - MAX_COLUMNS} more" if len(names) > MAX_COLUMNS else ""
+    content = f"it has {', '.join(names[:MAX_COLUMNS])}{more}" if names else "it is empty"
+    return f"no file in {location} is named like parallel sentences; {content}"
 
 
 def unread_parallel(files: Sequence[Location], hub: str, languages: Mapping[str, Language] = LANGUAGES) -> list[str]:
