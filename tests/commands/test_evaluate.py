@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from babelray.api.evaluation import model_fingerprint
+from babelray.commands.app import app
 from babelray.commands.evaluate import compare_results, evaluate_model, print_result, rank_results
 from babelray.errors import BabelrayError, DataError
 from babelray.evaluation.benchmark import BENCHMARKS, Result
@@ -250,6 +252,12 @@ def test_three_results_are_ranked(tmp_path: Path) -> None:
 def test_a_benchmark_on_held_out_data_needs_a_run(tmp_path: Path) -> None:
     with pytest.raises(BabelrayError, match="retrieval needs the corpus of a run"):
         evaluate_model("babelray-mini", BENCHMARKS.parse("retrieval"), str(tmp_path), Console())
+    arguments = ["evaluate", "--model", "babelray-mini", "--data", str(tmp_path), "--benchmark"]
+    for name, own in (("retrieval", "tatoeba"), ("bli", "`babelray bli`"), ("perplexity", ""), ("similarity", "")):
+        error = CliRunner().invoke(app, [*arguments, name]).exception
+        assert isinstance(error, BabelrayError) and f"{name} needs the" in error.problem, "not: data is unknown"
+        assert "`babelray evaluate RECIPE`" in error.remedy and own in error.remedy
+        assert ("held-out" in error.remedy) == (name != "similarity") and ("own files" in error.remedy) == bool(own)
 
 
 def test_intervals_are_whole_in_80_columns() -> None:

@@ -187,6 +187,8 @@ def evaluate(
         ['de']
     """
     values = settings if data is None else {"data": str(data), **settings}
+    if isinstance(benchmark, str) and benchmark in BENCHMARKS:
+        refuse_without_run(BENCHMARKS[benchmark])
     config = configure_component(BENCHMARKS, benchmark, values)
     if isinstance(encoder, Encoder) and "layer" not in settings and isinstance(benchmark, str):
         config = config.completed(layer=encoder.layer)
@@ -204,11 +206,7 @@ def describe(model: AnyPath, benchmark: Benchmark) -> dict[str, Any]:
     from babelray.encoder.load import locate_encoder
     from babelray.pipeline.code_version import code_version
 
-    if benchmark.needs != ("encoder",):
-        others = ", ".join(name for name in benchmark.needs if name != "encoder")
-        raise BabelrayError(
-            f"{benchmark.benchmark} needs the {others} of a run", "List it under evaluate.benchmarks of a recipe."
-        )
+    refuse_without_run(type(benchmark))
     about: dict[str, Any] = {
         "benchmark": benchmark.benchmark,
         "settings": benchmark.model_dump(mode="json"),
@@ -222,6 +220,18 @@ def describe(model: AnyPath, benchmark: Benchmark) -> dict[str, Any]:
         code=code_version(type(benchmark).__module__, benchmark),
     )
     return about | {"fingerprint": key}
+
+
+def refuse_without_run(kind: type[Benchmark]) -> None:
+    """Raise an error if a benchmark scores more than an encoder: the vectors or the held-out data of a run."""
+    if kind.needs == ("encoder",):
+        return
+    name = kind.model_fields["benchmark"].default
+    others = " and ".join(need for need in kind.needs if need != "encoder")
+    subject = "the held-out part of its corpus" if kind.held_out else "its static vectors"
+    remedy = f"It scores {subject}: list it under evaluate.benchmarks of a recipe, and `babelray evaluate RECIPE`."
+    own = f" For your own files {kind.for_own_files}." if kind.for_own_files else ""
+    raise BabelrayError(f"{name} needs the {others} of a run", remedy + own)
 
 
 def score(model: AnyPath, benchmark: Benchmark, about: Mapping[str, Any]) -> Evaluation:

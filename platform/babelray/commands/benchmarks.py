@@ -48,6 +48,7 @@ def evaluate(
             raise BabelrayError("evaluate needs a recipe, or --model and --benchmark", "See babelray evaluate --help.")
         run_recipe(recipe, overrides, "evaluate", dry_run, force)
         return
+    from babelray.api.evaluation import refuse_without_run
     from babelray.commands.evaluate import evaluate_model
     from babelray.recipe.load import configure
 
@@ -55,6 +56,7 @@ def evaluate(
         raise BabelrayError("one benchmark needs --model and --benchmark", "See babelray evaluate --help.")
     refuse_recipe_options(dry_run, force, "--model and --benchmark", forced="evaluate")
     component = find_component(BENCHMARKS, benchmark)
+    refuse_without_run(component)
     values = {BENCHMARKS.tag: benchmark} | ({} if data is None else {"data": data})
     evaluate_model(
         model, configure(component, values, positional_settings(recipe, overrides)), out, console, bool(force)

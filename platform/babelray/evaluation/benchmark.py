@@ -137,6 +137,8 @@ class Benchmark(Config):
     """Whether it fine-tunes the encoder, which one that is part mapping does not allow."""
     held_out: ClassVar[bool] = False
     """Whether its data are the held-out part of the run's own corpus."""
+    for_own_files: ClassVar[str] = ""
+    """What scores files of the user instead, if the benchmark needs a run."""
 
     benchmark: str
     name: str | None = Field(None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")

@@ -34,6 +34,7 @@ class HeldOutRetrieval(EncoderBenchmark):
     }
     needs: ClassVar[tuple[str, ...]] = ("encoder", "corpus")
     held_out: ClassVar[bool] = True
+    for_own_files: ClassVar[str] = "use the benchmark tatoeba"
     headline: ClassVar[bool] = True
 
     benchmark: Literal["retrieval"] = "retrieval"

@@ -25,6 +25,7 @@ class LayerProfile(Benchmark):
     columns: ClassVar[Mapping[str, str]] = {"best": "%", "best_layer": ".0f"}
     needs: ClassVar[tuple[str, ...]] = ("encoder", "corpus")
     held_out: ClassVar[bool] = True
+    for_own_files: ClassVar[str] = "use the benchmark tatoeba with `layer`"
 
     benchmark: Literal["layers"] = "layers"
     batch_tokens: int | None = Field(None, ge=64)

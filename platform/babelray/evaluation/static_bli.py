@@ -30,6 +30,7 @@ class StaticBli(Benchmark):
     }
     needs: ClassVar[tuple[str, ...]] = ("vectors", "corpus")
     held_out: ClassVar[bool] = True
+    for_own_files: ClassVar[str] = "use `babelray bli`"
     headline: ClassVar[bool] = True
 
     benchmark: Literal["bli"] = "bli"

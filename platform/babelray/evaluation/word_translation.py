@@ -27,6 +27,7 @@ class WordTranslation(EncoderBenchmark):
     columns: ClassVar[Mapping[str, str]] = {"words": ",.0f", "p1": "%", "p5": "%", "mrr": ".3f"}
     needs: ClassVar[tuple[str, ...]] = ("encoder", "corpus")
     held_out: ClassVar[bool] = True
+    for_own_files: ClassVar[str] = "use the benchmark contextual-bli, on parallel sentences"
     headline: ClassVar[bool] = True
 
     benchmark: Literal["words"] = "words"
