@@ -5,15 +5,18 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 from rich.console import Console
 from typer.testing import CliRunner
 
 from babelray.api.evaluation import model_fingerprint
 from babelray.commands.app import app
 from babelray.commands.evaluate import compare_results, evaluate_model, print_result, rank_results
-from babelray.errors import BabelrayError, DataError
+from babelray.errors import BabelrayError, DataError, RecipeError
 from babelray.evaluation.benchmark import BENCHMARKS, Result
+from babelray.recipe.evaluate import EvaluateConfig
 from babelray.recipe.load import configure
+from babelray.recipe.problems import describe_problems
 
 EN = ["The cat sleeps.", "A dog runs.", "It is warm.", "The garden is big.", "A bed.", "Sleep well, cat."]
 DE = [
@@ -258,6 +261,23 @@ def test_a_benchmark_on_held_out_data_needs_a_run(tmp_path: Path) -> None:
         assert isinstance(error, BabelrayError) and f"{name} needs the" in error.problem, "not: data is unknown"
         assert "`babelray evaluate RECIPE`" in error.remedy and own in error.remedy
         assert ("held-out" in error.remedy) == (name != "similarity") and ("own files" in error.remedy) == bool(own)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_missing_key_is_shown_by_an_example(name: str) -> None:
+    kind = BENCHMARKS[name]
+    required = {key for key, field in kind.model_fields.items() if field.is_required()}
+    assert set(kind.examples) == required
+    if required:
+        with pytest.raises(RecipeError) as caught:
+            configure(kind, {"benchmark": name}, [])
+        for key in required:
+            assert f"{key}: this key is required, for example {kind.examples[key]}" in caught.value.problem
+    if "train" in required:
+        with pytest.raises(ValidationError) as in_recipe:
+            EvaluateConfig.model_validate(own := {"benchmarks": [{"benchmark": name, "data": "{lang}.tsv"}]})
+        text = describe_problems(in_recipe.value, EvaluateConfig, own)
+        assert f"train: this key is required, for example {kind.examples['train']}" in text
 
 
 def test_intervals_are_whole_in_80_columns() -> None:

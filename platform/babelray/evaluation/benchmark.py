@@ -139,6 +139,8 @@ class Benchmark(Config):
     """Whether its data are the held-out part of the run's own corpus."""
     for_own_files: ClassVar[str] = ""
     """What scores files of the user instead, if the benchmark needs a run."""
+    examples: ClassVar[Mapping[str, str]] = {}
+    """For required fields a value, and in parentheses what it holds: an error about a missing one shows it."""
 
     benchmark: str
     name: str | None = Field(None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")

@@ -90,7 +90,10 @@ class Classification(TransferBenchmark):
         "unseen": ",.0f",
     }
     head: ClassVar[HeadKind] = "classification"
-
+    examples: ClassVar[Mapping[str, str]] = {
+        "data": "topics/{lang}/test.tsv (a table with a header: text, label)",
+        "train": "topics/{lang}/train.tsv (a table with a header: text, label)",
+    }
     benchmark: Literal["classification"] = "classification"
     table: TextColumns = Field(default_factory=TextColumns)
     """The columns of the test table …"""

@@ -68,6 +68,10 @@ class EntityLinking(EncoderBenchmark):
     }
     metric_titles: ClassVar[Mapping[str, str]] = {"coverage": "can be linked"}
 
+    examples: ClassVar[Mapping[str, str]] = {
+        "data": "{lang}_1k_test_query.txt (one mention per line: `C0011849||Zucker`)",
+        "knowledge_base": "umls.txt (one name per line: `C0011849||diabetes mellitus`)",
+    }
     benchmark: Literal["entity-linking"] = "entity-linking"
     data: str
     """Mentions, with {lang} for the language: XL-BEL's `{lang}_1k_test_query.txt`."""

@@ -84,6 +84,9 @@ class MtQuality(EncoderBenchmark):
     }
     metric_titles: ClassVar[Mapping[str, str]] = {"bleu_pearson": "BLEU's Pearson"}
 
+    examples: ClassVar[Mapping[str, str]] = {
+        "data": "wmt17/ (a folder with WMT's `testset_de-en.tsv`)",
+    }
     benchmark: Literal["mt-quality"] = "mt-quality"
     data: str
     """WMT's `testset_*.tsv`: a file, a pattern, or their folder."""

@@ -18,7 +18,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from pydantic import Field
 
@@ -56,6 +56,9 @@ class ParallelSentences(NamedTuple):
 class ParallelBenchmark(EncoderBenchmark):
     """A benchmark on parallel sentences: see `read_parallel` for the layouts."""
 
+    examples: ClassVar[Mapping[str, str]] = {
+        "data": "tatoeba/ (a folder with `name.de-en.de` and `name.de-en.en`: line n translates line n)",
+    }
     data: str
     """A folder, a file or a pattern, local or on S3."""
     hub: str = "en"

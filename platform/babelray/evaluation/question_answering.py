@@ -84,6 +84,10 @@ class QuestionAnswering(TransferBenchmark):
     }
     head: ClassVar[HeadKind] = "question-answering"
 
+    examples: ClassVar[Mapping[str, str]] = {
+        "data": "xquad.{lang}.json (as SQuAD 1.1)",
+        "train": "train-v1.1.json (SQuAD 1.1)",
+    }
     benchmark: Literal["question-answering"] = "question-answering"
     max_tokens: int = Field(384, ge=16)
     """Subwords of a window of the text with its question; less if the encoder takes less."""

@@ -78,6 +78,10 @@ class Tagging(TransferBenchmark):
     }
     head: ClassVar[HeadKind] = "tagging"
 
+    examples: ClassVar[Mapping[str, str]] = {
+        "data": "{lang}/test.conllu (Universal Dependencies: one word per line in ten columns)",
+        "train": "{lang}/train.conllu (Universal Dependencies: one word per line in ten columns)",
+    }
     benchmark: Literal["tagging"] = "tagging"
     layout: Literal["conllu", "lines", "table"] | None = None
     """The layout of the files; by default it is recognised by their names and content."""

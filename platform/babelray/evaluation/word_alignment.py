@@ -86,6 +86,9 @@ class WordAlignment(EncoderBenchmark):
     }
     metric_titles: ClassVar[Mapping[str, str]] = {"aer": "error rate"}
 
+    examples: ClassVar[Mapping[str, str]] = {
+        "data": "gold/ (a folder with `deen.src-tgt`, lines `source ||| target`, and `deen.gold`, lines `0-0 1p2`)",
+    }
     benchmark: Literal["word-alignment"] = "word-alignment"
     data: str
     """A folder with `NAME.src-tgt` and `NAME.gold`."""

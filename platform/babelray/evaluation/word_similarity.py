@@ -29,6 +29,9 @@ class WordSimilarity(Benchmark):
     needs: ClassVar[tuple[str, ...]] = ("vectors",)
     headline: ClassVar[bool] = True
 
+    examples: ClassVar[Mapping[str, str]] = {
+        "path": "ratings/{lang}.csv (rated word pairs of a language)",
+    }
     benchmark: Literal["similarity"] = "similarity"
     path: str
     """Files of rated word pairs: `dir/{lang}.csv` within languages, or `dir/{first}-{second}.csv` across them."""

@@ -33,7 +33,9 @@ def _describe(problem: Any, kind: type[BaseModel], data: Any) -> str:
         near = difflib.get_close_matches(str(location[-1]), keys, n=1, cutoff=0.5)
         return f"{path}: unknown key" + (f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(keys)}")
     if problem["type"] == "missing":
-        return f"{path}: this key is required"
+        examples = (getattr(model, "examples", {}) for model in _models_at(kind, list(location[:-1]), data))
+        example = next((own[location[-1]] for own in examples if location[-1] in own), None)
+        return f"{path}: this key is required" + (f", for example {example}" if example else "")
     if problem["type"] == "string_type" and isinstance(problem.get("input"), bool):
         return f"{path}: YAML reads {_YAML_WORDS[problem['input']]} without quotes as {problem['input']}: write 'no'"
     if problem["type"] == "list_type" and isinstance(problem.get("input"), Mapping):
