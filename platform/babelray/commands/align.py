@@ -50,7 +50,7 @@ def align(
 
     `babelray align --source de.vec --target en.vec --dictionary de-en.txt --out mapped cutoff=10000`
 
-    Settings of the method, such as `cutoff`, are given as in a recipe.
+    Settings of the method, such as `cutoff` of vecmap (the default), are given as in a recipe.
     """
     if source is None and target is None:
         if recipe is None:
