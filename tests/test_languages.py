@@ -31,6 +31,7 @@ def test_unknown_language_names_the_nearest() -> None:
     with pytest.raises(RecipeError, match="unknown language 'German'") as caught:
         resolve(["en", "German"])
     assert "'de'" in caught.value.remedy
+    assert "In a recipe" in caught.value.remedy and "in Python and commands" in caught.value.remedy
 
 
 @pytest.mark.parametrize(("given", "meant"), [("deu", "de"), ("ekk", "et"), ("Deutsch", "de"), ("enn", "en")])

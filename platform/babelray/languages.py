@@ -151,7 +151,8 @@ def resolve(codes: Iterable[str], extra: Iterable[Language] = (), any_iso: bool 
             suggestion = f"Did you mean {near[0]!r}? " if near else ""
             raise RecipeError(
                 f"unknown language {code!r}",
-                f"{suggestion}`babelray languages` lists the built-in ones; describe another under `extra_languages`.",
+                f"{suggestion}`babelray languages` lists the built-in ones. In a recipe, describe another under "
+                "`extra_languages`; in Python and commands, give an ISO 639 code.",
             )
         if code in resolved:
             raise RecipeError(f"language {code!r} is listed twice", "List each language once.")

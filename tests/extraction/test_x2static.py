@@ -124,8 +124,9 @@ def test_one_word(language) -> None:
 def test_no_occurrence_is_left(language) -> None:
     extraction = language(subsample=1e-12)
     block = encode_sentences(extraction, 0, tokenize(TEXTS))
-    with pytest.raises(DataError, match="subsampling left no occurrence of any word"):
+    with pytest.raises(DataError, match="subsampling left no occurrence of any word") as caught:
         extraction.combine(lambda: [block], 1)
+    assert "recipe: raise extract.subsample" in caught.value.remedy and "Python: subsample=None" in caught.value.remedy
 
 
 @pytest.mark.parametrize("start", ["zero", "random", "aggregate"])

@@ -167,7 +167,8 @@ class Contexts:
         counting = self._counting(batch).to(sizes_W.device) & (sizes_W > 0)  # a word alone has no context
         contexts = (context_WD[counting] / sizes_W[counting].unsqueeze(1)).cpu()
         if len(contexts) and contexts.abs().max() > LARGEST_HALF:
-            raise DataError("the encoder's vectors are too large for half precision", "Choose another extract.layer.")
+            remedy = "Choose another layer (in a recipe: extract.layer)."
+            raise DataError("the encoder's vectors are too large for half precision", remedy)
         self._words.append(batch.word_W.cpu()[counting.cpu()])
         self._contexts.append(contexts.half())
 
@@ -243,10 +244,11 @@ def train(
             seen += len(target_N)
             on_progress(seen)
         if not seen:
-            raise DataError("subsampling left no occurrence of any word", "Raise extract.subsample or set it to null.")
+            remedy = "In a recipe: raise extract.subsample or set it to null; in Python: subsample=None."
+            raise DataError("subsampling left no occurrence of any word", remedy)
         epoch += 1
     if not torch.isfinite(vectors_VD).all():
-        raise TrainingError("the vectors are not finite", "Lower extract.learning_rate.")
+        raise TrainingError("the vectors are not finite", "Lower learning_rate (in a recipe: extract.learning_rate).")
     return vectors_VD.detach()
 
 
