@@ -42,13 +42,12 @@ LONGEST = ("integration/test_pipeline.py", "training/test_loop.py", "sweeping/te
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make test-fast` leaves out; give pytest-xdist whole files, and one worker all that shares a Ray."""
+    """Mark what `make test-fast` leaves out; start with the longest files."""
     for item in items:
         path = item.path.relative_to(ROOT)
         fixtures = {*getattr(item, "fixturenames", ())}
         if NOT_UNIT & fixtures or NOT_UNIT_FOLDERS & {*path.parts[:-1]}:
             item.add_marker("integration")
-        item.add_marker(pytest.mark.xdist_group("ray" if "local_ray" in fixtures else path.as_posix()))
     order = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.path.relative_to(ROOT).as_posix().removeprefix("tests/"), len(order)))
 
