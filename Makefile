@@ -11,7 +11,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 RECIPE ?= jobs/recipes/quickstart.yaml
 
 .PHONY: run test test-fast test-all lint format env docs docs-serve dashboard doctor cluster cluster-down clean
