@@ -23,15 +23,13 @@ PRETEND = "BABELRAY_PRETEND_GPUS"
 
 
 def assigned_device() -> str:
-    """The device of this task or training worker: the GPU that Ray has assigned to it, or `cpu`; outside of Ray `cpu`.
-
-    All workers of a node see the GPUs of all of them; a task sees only its own.
-    """
+    """The GPU that Ray has assigned to this task or training worker; `cpu` if there is none, and outside of Ray."""
     if "ray" not in sys.modules:
         return "cpu"
     import ray
 
-    if not ray.is_initialized() or not ray.get_runtime_context().get_accelerator_ids().get("GPU"):
+    gpus = ray.get_runtime_context().get_accelerator_ids().get("GPU") if ray.is_initialized() else None
+    if not gpus:
         return "cpu"
     import torch
 
@@ -42,7 +40,18 @@ def assigned_device() -> str:
             "Ray assigned a GPU that PyTorch cannot use",
             "Install a build of PyTorch for this node's GPU driver; `babelray doctor` shows what PyTorch sees.",
         )
-    return f"cuda:{int(os.environ.get('LOCAL_RANK', 0))}" if torch.cuda.device_count() > 1 else "cuda:0"
+    return cuda_device(gpus[0], os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+def cuda_device(gpu: str, visible: str | None) -> str:
+    """PyTorch's name of a GPU: its place among those that the process sees.
+
+    A task sees its own GPU alone, a training worker those of all workers on its node.
+
+    >>> cuda_device("5", "5"), cuda_device("5", "4,5"), cuda_device("5", None)
+    ('cuda:0', 'cuda:1', 'cuda:5')
+    """
+    return f"cuda:{visible.split(',').index(gpu) if visible else gpu}"
 
 
 def has_gpus(resources: Mapping[str, float]) -> bool:

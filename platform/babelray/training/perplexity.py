@@ -49,20 +49,8 @@ def mlm_loss(
     return torch.cat(terms).mean().item() if terms else float("nan")
 
 
-def pseudo_perplexity(
-    model: PreTrainedModel,
-    device: torch.device,
-    tokenizer: PreTrainedTokenizerBase,
-    texts: Sequence[str],
-    longest: int,
-    batch_tokens: int,
-) -> dict[str, float]:
-    """The pseudo-perplexity of sentences, and their bits per character."""
-    return perplexity_of(surprises(model, device, tokenizer, texts, longest, batch_tokens))
-
-
 def perplexity_of(counts_N3: Doubles) -> dict[str, float]:
-    """From what `surprises` gives."""
+    """The pseudo-perplexity of sentences, and their bits per character, from what `surprises` gives."""
     surprise, subwords, _ = counts_N3.sum(0).tolist()
     return {
         "pseudo_perplexity": math.exp(surprise / max(1, subwords)),
